@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 from events.derived.evidence import signal_of
@@ -21,27 +22,37 @@ _MESSAGE = names.attribute_of(FailureClassified, "message")
 _TRACEBACK = "Traceback (most recent call last):"
 
 
-def signal_in(text: str, *, status: int | None = None) -> tuple[Signal, str]:
+class ReadAs(StrEnum):
+    """As what a text was read; the values are what people and programs are told."""
+
+    ANSWER = "an HTTP answer"
+    BODY = "a JSON body"
+    RECORD = "a log record of OpenTelemetry"
+    EXCEPTION = "an exception"
+    MESSAGE = "a message"
+
+
+def signal_in(text: str, *, status: int | None = None) -> tuple[Signal, ReadAs]:
     """The error, and as what it was read. `status` is the HTTP status where it does not stand in the text."""
     said = text[:PASTED_CHARS].replace("\r\n", "\n").strip()
     given: dict[str, object] = {} if status is None else {foreign.HTTP_STATUS[0]: status}
     if (answer := _STATUS_LINE.match(said)) is not None:
         headers, body = _parted(said[answer.end() :])
         given |= {foreign.HTTP_STATUS[0]: int(answer[1])} | headers
-        return signal_of(given, body, _object_in(body)), "an HTTP answer"
+        return signal_of(given, body, _object_in(body)), ReadAs.ANSWER
     document = _object_in(said)
     if document is not None:
         record = _record_in(document)
         if record is None:
-            return signal_of(given, "", document), "a JSON body"
+            return signal_of(given, "", document), ReadAs.BODY
         attributes = plain_map(record.get("attributes"))
         told = attributes.get(_MESSAGE) or _text_of_body(record.get("body"))
-        return signal_of(given | attributes, told if isinstance(told, str) else ""), "a log record of OpenTelemetry"
+        return signal_of(given | attributes, told if isinstance(told, str) else ""), ReadAs.RECORD
     last = said.rpartition("\n")[2] if _TRACEBACK in said else said
     if (raised := _RAISED.match(last)) is not None and _is_error(raised[1]):
         given |= {foreign.EXCEPTION_TYPE: raised[1], foreign.EXCEPTION_MESSAGE: raised[2]}
-        return signal_of(given, raised[2]), "an exception"
-    return signal_of(given, said), "a message"
+        return signal_of(given, raised[2]), ReadAs.EXCEPTION
+    return signal_of(given, said), ReadAs.MESSAGE
 
 
 def _is_error(name: str) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 from django.db.models import Max, Subquery
 
@@ -24,6 +26,33 @@ _MOST_NAMED = 2
 """So many of one kind are named; beside an outage, or where there are more, one is, and the number of the others."""
 
 
+_MOST_CLAUSES = 4
+
+
+class Topic(StrEnum):
+    """What a clause is about."""
+
+    WELL = "well"
+    NEVER_REPORTED = "never_reported"
+    ALL_SILENT = "all_silent"
+    ALL_GONE = "all_gone"
+    OUTAGE = "outage"
+    SHORT = "short"
+    BLOCKING = "blocking"
+    FAILING = "failing"
+    CARRIED = "carried"
+    HELD = "held"
+    SILENT = "silent"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One thing that is so, in words that are a part of a sentence."""
+
+    topic: Topic
+    words: str
+
+
 def sentence(
     environment: str,
     now: datetime,
@@ -31,6 +60,18 @@ def sentence(
     numbers: OverviewNumbers | None = None,
     outages: Sequence[CapacityEventRow] | None = None,
 ) -> str:
+    """The worst clauses in one sentence; `numbers` and `outages` as for them."""
+    found = clauses(environment, now, numbers=numbers, outages=outages)
+    return f"{'; '.join(one.words for one in found[:_MOST_CLAUSES])}."
+
+
+def clauses(
+    environment: str,
+    now: datetime,
+    *,
+    numbers: OverviewNumbers | None = None,
+    outages: Sequence[CapacityEventRow] | None = None,
+) -> list[Clause]:
     """Plain words, worst first; honest when nothing is wrong and when nothing is known.
 
     Pass the `numbers` and the `outages` that go on, where the page has them anyway: then nothing is asked, but when
@@ -39,16 +80,17 @@ def sentence(
     known = numbers if numbers is not None else overview_numbers(environment, now=now)
     events = outages if outages is not None else events_going_on(environment, now=now)
     if not known.agents_reporting:
-        return _nobody(environment, known, now)
-    clauses = [
-        *_capacity(known, events, now),
-        *_blocking(known, events, now),
-        *_failing(known, events),
-        *_carried(known),
-        *_held(known),
-        *_silent(known, now),
-    ]
-    return _joined(clauses) if clauses else _all_good(known)
+        return [_nobody(environment, known, now)]
+    found = {
+        Topic.OUTAGE if events else Topic.SHORT: _capacity(known, events, now),
+        Topic.BLOCKING: _blocking(known, events, now),
+        Topic.FAILING: _failing(known, events),
+        Topic.CARRIED: _carried(known),
+        Topic.HELD: _held(known),
+        Topic.SILENT: _silent(known, now),
+    }
+    wrong = [Clause(topic, words) for topic, several in found.items() for words in several]
+    return wrong or [Clause(Topic.WELL, _all_good(known))]
 
 
 def last_trouble(environment: str, *, now: datetime) -> datetime | None:
@@ -66,20 +108,16 @@ def last_trouble(environment: str, *, now: datetime) -> datetime | None:
     return from_us(max(known)) if known else None
 
 
-def _joined(clauses: list[str]) -> str:
-    words = "; ".join(clauses[:4])
-    return f"{words}."
-
-
-def _nobody(environment: str, known: OverviewNumbers, now: datetime) -> str:
+def _nobody(environment: str, known: OverviewNumbers, now: datetime) -> Clause:
     if known.silent:
         since = clock_text(max(agent.last_seen for agent in known.silent), today=now)
         who = "The only agent has" if len(known.silent) == 1 else f"All {len(known.silent)} agents have"
-        return f"{who} been silent since {since}; what the breakers do is not known."
+        return Clause(Topic.ALL_SILENT, f"{who} been silent since {since}; what the breakers do is not known")
     last_us = Agent.objects.filter(environment=environment).aggregate(last=Max("last_seen_us"))["last"]
     if last_us is None:
-        return "No agent has reported yet."
-    return f"No agent has reported since {clock_text(from_us(last_us), today=now)}; what happens now is not known."
+        return Clause(Topic.NEVER_REPORTED, "No agent has reported yet")
+    since = clock_text(from_us(last_us), today=now)
+    return Clause(Topic.ALL_GONE, f"No agent has reported since {since}; what happens now is not known")
 
 
 def _capacity(known: OverviewNumbers, events: Sequence[CapacityEventRow], now: datetime) -> list[str]:
@@ -178,11 +216,11 @@ def _carried(known: OverviewNumbers) -> list[str]:
     withdrawn = dict.fromkeys(row.operation for row in known.degraded if not row.to_name and row.operation)
     if len(stands_in) + len(withdrawn) > _MOST_NAMED:
         return [listing([*stands_in, *(f"{name} is withdrawn" for name in withdrawn)], most=1)]
-    clauses = [listing(list(stands_in))] if stands_in else []
+    told = [listing(list(stands_in))] if stands_in else []
     if withdrawn:
         names = list(withdrawn)
-        clauses.append(f"{listing(names)} {'is' if len(names) == 1 else 'are'} withdrawn")
-    return clauses
+        told.append(f"{listing(names)} {'is' if len(names) == 1 else 'are'} withdrawn")
+    return told
 
 
 def _held(known: OverviewNumbers) -> list[str]:
@@ -206,7 +244,7 @@ def _silent(known: OverviewNumbers, now: datetime) -> list[str]:
 def _all_good(known: OverviewNumbers) -> str:
     who = f"{known.agents_reporting} of {count_text(known.agents, 'instance')} report"
     if not known.breakers:
-        return f"Nothing is wrong: {who}, and no breaker has been used yet."
+        return f"Nothing is wrong: {who}, and no breaker has been used yet"
     calls = f", {rate_text(known.calls_per_min)} calls a minute" if known.calls_per_min else ""
     flowing = f"{count_text(known.breakers, 'breaker')} let calls through"
     if dark := known.breakers_dark:
@@ -214,4 +252,4 @@ def _all_good(known: OverviewNumbers) -> str:
         flowing = (
             f"{known.breakers - dark} of {known.breakers} breakers {verb} calls through, of {dark} it is not known"
         )
-    return f"Nothing is wrong: {who}, {flowing}{calls}."
+    return f"Nothing is wrong: {who}, {flowing}{calls}"

@@ -125,6 +125,8 @@ class Band:
     caption: str
     is_named_empty: bool = True
     """Whether the words for the time before the first sign of life may stand in it; not where it has lanes then."""
+    is_untold: bool = False
+    """Whether what it shows is not told of what was asked for; its sentence says why."""
     is_part: bool = False
     """Its lanes belong to another band of the figure, which has the table and the sentence of them all."""
 

@@ -205,7 +205,7 @@ def _told(band: Band, untold: Mapping[str, str], notes: Mapping[str, str]) -> Ba
     if band.key not in untold:
         return replace(band, caption=f"{band.caption} {notes.get(band.key, '')}".rstrip())
     table = Table(title=band.title, columns=("From",), rows=())
-    return replace(band, traces=(), lanes=(), top=0.0, value="", table=table, caption=untold[band.key])
+    return replace(band, traces=(), lanes=(), top=0.0, value="", table=table, caption=untold[band.key], is_untold=True)
 
 
 def _without_lanes(marks: Sequence[Mark], questions: Sequence[Question] | None, choice: Choice) -> list[Mark]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from events.derived.pasted import signal_in
+from events.derived.pasted import ReadAs, signal_in
 from events.sent import Fault
 from recovery_ops.control.desired import live_policy
 from recovery_ops.control.models import PolicyProposal
@@ -48,7 +48,7 @@ class Under:
 class Told:
     """As what the text was read, and what each policy makes of it: the live one, then the draft, if one was named."""
 
-    read_as: str
+    read_as: ReadAs
     policies: tuple[Under, ...]
 
 

@@ -13,7 +13,9 @@ from recovery_ops.control.replay import trial
 from recovery_ops.rules.facts import BreakerRejected
 from recovery_ops.rules.words import Category, State, Trigger
 from recovery_ops.wire import names
+from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of
+from tests.support.sentences import left_out
 from tests.support.stories import Story, failed, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
@@ -96,27 +98,30 @@ def test_what_was_refused_then_and_would_be_made_is_counted_and_not_made_up() ->
     assert (never["simulated"]["openings"], never["simulated"]["not_known"]) == (0, 7)
     assert (never["today"]["openings"], never["today"]["not_known"]) == (1, 0)
     assert never["recorded"]["openings"] == 1
-    said = text_of(signed_in().get(f"{PAGE}?consecutive_failures=0&failure_rate_threshold=0"))
-    assert "7 calls that were refused would have been made; what they would have come to is not known." in said
-    assert "These limits would not have opened it." in said
+    page = signed_in().get(f"{PAGE}?consecutive_failures=0&failure_rate_threshold=0")
+    shown = Shown(page)
+    assert (shown.values("openings"), shown.values("not-known")) == (["0"], ["7"])
+    assert left_out(page.context["told"][-1], "7") == []
+    assert shown.values("empty") == ["openings"]
 
 
 def test_the_page_says_it_in_words_and_a_lane_for_each() -> None:
     failing(at=3600, well_before=2).store()
     page = signed_in().get(f"{PAGE}?failure_rate_threshold=0.3")
-    said = text_of(page)
-    assert (
-        "Opening at 5 failures in a row, or 30 % failed of 20 calls, from 10 calls on, it would have opened 1 time on"
-        in said
-    )
-    assert "on 1 of 1 instance, first at 13:26:36." in said
-    assert "With today’s limits it is 0 times, and 0 times it really opened." in said
-    assert "it would have refused 18; 12 of them (67 %) went well." in said
-    body = page.content.decode()
-    for label in ("As recorded", "Today’s limits", "These limits"):
-        assert f'aria-label="{label}, open on any instance' in body
-    assert 'value="0.3"' in body
-    assert "Today 0.5." in said
+    tried = page.context["trial"]
+    assert (len(tried.other.openings), len(tried.today.openings), len(tried.recorded)) == (1, 0, 0)
+    assert (tried.other.instances, tried.instances) == (1, 1)
+    would, usually, refused = page.context["told"]
+    assert left_out(would, "5", "30 %", "20", "10", "1", "13:26:36") == []
+    assert left_out(usually, "0") == []
+    assert left_out(refused, "18", "12", "67 %") == []
+    assert Shown(page).values("openings") == ["1"]
+    assert Shown(page).values("empty") == []
+    rows = page.context["lanes"].rows
+    assert [row.value for row in rows] == ["0", "0", "1"], "as recorded, by today's limits, by these"
+    assert all(row.drawing in page.content.decode() for row in rows)
+    assert Shown(page).fields["failure_rate_threshold"] == "0.3"
+    assert "0.5" in text_of(page)
 
 
 def test_without_limits_the_page_is_the_form_and_asks_for_no_fact() -> None:
@@ -127,14 +132,16 @@ def test_without_limits_the_page_is_the_form_and_asks_for_no_fact() -> None:
         page = client.get(PAGE)
     assert not any("events_fact" in one["sql"] for one in queries)
     assert 'value="0.5"' in page.content.decode()
-    assert "What would have happened" not in text_of(page)
+    assert Shown(page).values("openings") == []
 
 
 def test_what_is_no_limit_is_said_at_its_field() -> None:
     failing(at=3600).store()
-    said = text_of(signed_in().get(f"{PAGE}?failure_rate_threshold=30&minimum_number_of_calls=few"))
-    assert "Share of failed calls that opens; 0 is off is from 0 to 1." in said
-    assert "Calls before a rate is judged is a whole number." in said
+    page = Shown(signed_in().get(f"{PAGE}?failure_rate_threshold=30&minimum_number_of_calls=few"))
+    wrong = {one.attributes["name"] for one in page.root.all() if one.attributes.get("aria-invalid") == "true"}
+    assert wrong == {"failure_rate_threshold", "minimum_number_of_calls"}
+    assert {f"{name}-error" for name in wrong} <= page.ids
+    assert page.values("openings") == []
     answer = signed_in().get(API, {"failure_rate_threshold": "nan", "consecutive_failures": "1.5"})
     assert answer.status_code == 400
     assert set(answer.json()["fields"]) == {"failure_rate_threshold", "consecutive_failures"}
@@ -153,8 +160,9 @@ def test_of_more_than_is_read_the_newest_are_tried_and_the_page_says_since_when(
     monkeypatch.setattr(trial, "READ_MOST", 10)
     found = simulated(failure_rate_threshold=0.2)
     assert (found["is_cut"], found["failures"]) == (True, 10)
-    said = text_of(signed_in().get(f"{PAGE}?failure_rate_threshold=0.2"))
-    assert "only what was told since 13:27:12 is read" in said
+    page = signed_in().get(f"{PAGE}?failure_rate_threshold=0.2")
+    assert page.context["trial"].is_cut
+    assert "13:27:12" in page.context["told"][-1]
 
 
 def test_numbers_that_nobody_can_have_counted_break_nothing() -> None:

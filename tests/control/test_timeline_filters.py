@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from events.timelines.charts import Band
 from recovery_ops.control.models import Annotation
 from recovery_ops.rules.facts import BreakerRejected
 from recovery_ops.rules.words import Category, State
 from tests.support.pages import signed_in, text_of
+from tests.support.sentences import left_out
 from tests.support.stories import NOW, Story, counted, failed, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
@@ -39,6 +42,13 @@ def two_services() -> None:
             environment="dev", number=number, text=f"note {number}", tags=tags, at=NOW - timedelta(minutes=5),
             by="ana", made_at=NOW,
         )  # fmt: skip
+
+
+def refusals(query: str) -> Band:
+    """The band of calls that were not made."""
+    band: Band | None = signed_in().get(f"/timelines?{RANGE}&{query}").context["chart"].band("rejections")
+    assert band is not None
+    return band
 
 
 def tables(query: str) -> str:
@@ -73,15 +83,16 @@ def test_what_a_breaker_refused_is_its_providers_and_of_no_model() -> None:
     story.tell(moved(State.OPEN, breaker="calm"), at=300, service="billing", instance="billing-0")
     story.tell(BreakerRejected(operation="calm", breaker="calm", state=State.OPEN, count=4), at=40, service="billing",
                instance="billing-0").store()  # fmt: skip
-    assert "7 refused calls" in tables("provider=sol")
-    idle = tables("provider=quiet")
-    assert "4 refused calls" in idle, "its breaker lets nothing through, so nobody named it in the range"
-    assert "calm" in idle
-    by_model = tables("model=large")
-    assert "Calls not made are not told by model." in by_model
-    assert "refused call" not in by_model
-    assert "not known" in tables("provider=nobody")
-    assert "refused call" not in tables("provider=nobody")
+    assert left_out(refusals("provider=sol").caption, "7") == []
+    idle = refusals("provider=quiet")
+    assert left_out(idle.caption, "4") == [], "its breaker lets nothing through, so nobody named it in the range"
+    assert "calm" in tables("provider=quiet")
+    assert not idle.is_untold
+    for query in ("model=large", "provider=nobody"):
+        untold = refusals(query)
+        assert (untold.is_untold, untold.table.rows, untold.traces) == (True, (), ())
+        assert untold.caption in tables(query)
+        assert not re.search(r"\d", untold.caption), "no count, not even of none"
 
 
 def test_a_tag_leaves_its_annotations_and_all_facts() -> None:
@@ -100,7 +111,14 @@ def test_the_address_is_the_state() -> None:
     assert f'data-figure-url="/timelines/figure?{query.replace("&", "&amp;")}&amp;from=' in page
     assert f'data-copy-link="/timelines?{query.replace("&", "&amp;")}&amp;from=' in page
     assert "<option selected>sol</option>" in page
-    assert "provider sol, service billing, tag freeze" in text_of(answer)
+    assert {name: value for name, value, _ in answer.context["filters"]} == {
+        "provider": "sol",
+        "model": "",
+        "service": "billing",
+        "tag": "freeze",
+    }
+    assert left_out(answer.context["asked"].words, "sol", "billing", "freeze") == []
+    assert answer.context["asked"].words in text_of(answer)
     assert "note 2" in text_of(answer)
     assert "lookup" not in client.get(f"/timelines/figure?{RANGE}&provider=sol").json()["caption"]
 

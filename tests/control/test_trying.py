@@ -10,10 +10,13 @@ import pytest
 from django.test import Client
 
 from events import keys
+from events.derived.pasted import ReadAs
 from recovery_ops.control import actions
 from recovery_ops.control.models import AuditEntry
 from recovery_ops.control.roles import Role
+from recovery_ops.rules.words import Rung
 from tests.support.actions import asked, person
+from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
@@ -54,19 +57,19 @@ def tried(program: Client, text: str, **more: Any) -> Any:
 @pytest.mark.parametrize(
     ("text", "more", "read_as", "category", "retry_after_s"),
     [
-        (BODY, {"status": 529}, "a JSON body", "overloaded", None),
-        (BODY, {}, "a JSON body", "overloaded", None),
-        ("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3\r\n\r\n{}", {}, "an HTTP answer", "rate_limited", 3.0),
-        (json.dumps(RECORD), {}, "a log record of OpenTelemetry", "rate_limited", 7.0),
-        ("Traceback (most recent call last):\n  …\nTimeoutError: too slow", {}, "an exception", "timeout", None),
-        (f"openai.RateLimitError: Error code: 429 - {BODY}", {}, "an exception", "overloaded", None),
-        ("the moon is blue", {}, "a message", "unknown", None),
-        ("[" * 9_000, {}, "a message", "unknown", None),
-        ('{"a":' * 3_000, {}, "a message", "unknown", None),
+        (BODY, {"status": 529}, ReadAs.BODY, "overloaded", None),
+        (BODY, {}, ReadAs.BODY, "overloaded", None),
+        ("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3\r\n\r\n{}", {}, ReadAs.ANSWER, "rate_limited", 3.0),
+        (json.dumps(RECORD), {}, ReadAs.RECORD, "rate_limited", 7.0),
+        ("Traceback (most recent call last):\n  …\nTimeoutError: too slow", {}, ReadAs.EXCEPTION, "timeout", None),
+        (f"openai.RateLimitError: Error code: 429 - {BODY}", {}, ReadAs.EXCEPTION, "overloaded", None),
+        ("the moon is blue", {}, ReadAs.MESSAGE, "unknown", None),
+        ("[" * 9_000, {}, ReadAs.MESSAGE, "unknown", None),
+        ('{"a":' * 3_000, {}, ReadAs.MESSAGE, "unknown", None),
     ],
 )
 def test_what_is_pasted_is_read_for_what_it_is(
-    program: Client, text: str, more: dict[str, Any], read_as: str, category: str, retry_after_s: float | None
+    program: Client, text: str, more: dict[str, Any], read_as: ReadAs, category: str, retry_after_s: float | None
 ) -> None:
     told = tried(program, text, **more)
     [live] = told["policies"]
@@ -81,22 +84,29 @@ def test_the_page_tells_the_live_policy_and_a_draft_side_by_side() -> None:
     before = AuditEntry.objects.count()
     given = {"text": "upstream said 503", "status": "503", "operation": "search_web", "draft": str(made.number)}
     page = client.post("/policies/try", given)
-    said = text_of(page)
     assert page.status_code == 200
-    assert "Under the built-in policy" in said
-    assert f"Under draft {made.number}, no patience" in said
-    assert "Then no more: the policy allows no more." in said
-    assert "No: the policy allows no more." in said
-    assert said.count("Fallback To what the agent’s code declares") == 1
+    live, draft = page.context["verdicts"]
+    assert draft.name == f"draft {made.number}, no patience"
+    assert live.name != draft.name
+    shown = Shown(page)
+    assert (shown.values("reason"), shown.values("retries")) == (["attempts", "attempts"], ["3", "0"])
+    assert (Rung.FALLBACK in live.foreseen.rungs, Rung.FALLBACK in draft.foreseen.rungs) == (True, False)
+    told = [
+        text
+        for one in (live, draft)
+        for text in (one.name, *(f"{rung} {words[:1].upper()}" for rung, words in one.steps))
+    ]
+    assert all(one in text_of(page) for one in told)
+    assert not page.context["is_same"]
     assert AuditEntry.objects.count() == before
     assert "upstream said 503" in unescape(page.content.decode())
     refused = client.post("/policies/try", given | {"text": "HTTP/1.1 403 Forbidden"})
-    assert "Both policies do the same" in text_of(refused)
+    assert refused.context["is_same"]
 
 
 def test_half_a_pair_of_surrogates_is_shown_as_something_else(program: Client) -> None:
     record = '{"attributes": [{"key": "exception.type", "value": {"stringValue": "\\ud800Error"}}]}'
-    assert tried(program, record)["read_as"] == "a log record of OpenTelemetry"
+    assert tried(program, record)["read_as"] == ReadAs.RECORD
     assert signed_in(Role.VIEWER).post("/policies/try", {"text": record}).status_code == 200
 
 

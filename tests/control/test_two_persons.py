@@ -20,13 +20,16 @@ from recovery_ops.control.audit import verify
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.models import AuditEntry, EnvironmentRules, HeldAct, LoadShed, Override
 from recovery_ops.control.notify.finding import second
-from recovery_ops.control.notify.triggers import Look
+from recovery_ops.control.notify.triggers import Look, Occurrence
 from recovery_ops.control.refusals import Held
 from recovery_ops.control.roles import Role, may_of_key
 from recovery_ops.rules.scope import Scope
+from recovery_ops.rules.telling import Phase
 from tests.support.actions import REASON, SEARCH, asked, person, small_fleet
 from tests.support.api_client import Program
+from tests.support.html import Shown
 from tests.support.pages import sent, signed_in, text_of
+from tests.support.sentences import left_out
 from tests.support.stories import NOW
 
 pytestmark = pytest.mark.usefixtures("known")
@@ -231,9 +234,18 @@ def test_of_several_each_is_held_by_itself() -> None:
     name = {"verb": "trip", "name": ["search_web"], "confirm": "prod", "seen": ""}
     shown = client.post("/bulk?environment=prod", sent(**name))
     weighed = shown.context["weighed"]
-    answer = text_of(client.post("/bulk?environment=prod", sent(weighed=weighed, **name)))
-    assert "waits for a second person: request 1" in answer
-    assert "0 of 1 done, 1 waiting" in answer
+    answer = client.post("/bulk?environment=prod", sent(weighed=weighed, **name))
+    [line] = answer.context["lines"]
+    assert (HeldAct.objects.get().number, HeldAct.objects.get().state) == (1, HeldAct.WAITING)
+    assert (line.state, left_out(line.outcome, "1")) == ("half_open", [])
+    assert left_out(answer.context["done_words"], "0", "1") == []
+    assert not Override.objects.exists()
+
+
+def offered(page: Any) -> list[str]:
+    """What the page of a request lets its reader do with it."""
+    buttons = [one.attributes for one in Shown(page).root.all() if one.tag == "button"]
+    return [one["value"] for one in buttons if one.get("name") == "act"]
 
 
 def test_programs_are_told_to_wait_and_a_person_agrees_on_the_page(two: None) -> None:
@@ -244,8 +256,8 @@ def test_programs_are_told_to_wait_and_a_person_agrees_on_the_page(two: None) ->
     number = answer["request"]["number"]
     assert program.post(f"requests/{number}/agree", {"reason": YES})[0] == 403
     client = signed_in()
-    assert "waits for a second person" in text_of(client.get("/"))
-    assert "Agree, and do it" in text_of(client.get(f"/requests/{number}"))
+    assert f"request-{number}" in Shown(client.get("/")).values("key")
+    assert offered(client.get(f"/requests/{number}")) == ["agree", "reject"]
     done = client.post(f"/requests/{number}", {"act": "agree", "reason": YES})
     assert (done.status_code, done["Location"]) == (303, f"/requests/{number}")
     assert program.get(f"requests/{number}")[1]["request"]["state"] == "agreed"
@@ -256,14 +268,14 @@ def test_programs_are_told_to_wait_and_a_person_agrees_on_the_page(two: None) ->
 
 def test_a_person_asks_on_the_page_and_takes_it_back(two: None) -> None:
     client = signed_in()
-    shown = text_of(client.get("/breakers/*/trip"))
-    assert "this takes two persons" in shown
+    assert client.get("/breakers/*/trip").context["is_second_needed"]
     asked_for = client.post("/breakers/*/trip", sent(confirm="dev", seen=""))
     assert (asked_for.status_code, asked_for["Location"]) == (303, "/requests/1")
-    assert "You asked for it" in text_of(client.get("/requests/1"))
+    assert offered(client.get("/requests/1")) == ["reject"], "one's own is taken back"
     assert client.post("/requests/1", {"act": "agree", "reason": YES}).status_code == 403
     assert client.post("/requests/1", {"act": "reject", "reason": YES}).status_code == 303
-    assert "withdrawn" in text_of(client.get("/requests"))
+    assert HeldAct.objects.get().state == HeldAct.WITHDRAWN
+    assert "/requests/1" in Shown(client.get("/requests")).links
 
 
 def test_a_viewer_agrees_to_nothing(two: None) -> None:
@@ -295,25 +307,36 @@ def test_a_request_of_elsewhere_is_not_there(two: None) -> None:
 
 
 # -- who is told -------------------------------------------------------------------------------------------------------
-def hear(*open_: str, later: timedelta = timedelta(0)) -> list[tuple[str, str]]:
+def hear(*open_: str, later: timedelta = timedelta(0)) -> list[Occurrence]:
     """What a rule that asks for it finds, where these were told to go on."""
     asked_for = frozenset({"second_person"})
-    found = second.found(Look(environment="dev", now=NOW + later, asked=asked_for, open=frozenset(open_)))
-    return [(one.phase.value, one.title) for one in found]
+    return list(second.found(Look(environment="dev", now=NOW + later, asked=asked_for, open=frozenset(open_))))
 
 
 def test_people_are_told_what_waits_and_when_it_does_not(two: None) -> None:
     request = held()
-    assert hear() == [("began", "ana asks for a second person: trip every breaker")]
-    assert hear("request 1", later=timedelta(hours=2)) == [("ended", "Request 1 is over: nobody agreed in time")]
+    [waits] = hear()
+    assert (waits.phase, waits.kind, waits.subject) == (Phase.BEGAN, "second_person", "request 1")
+    assert left_out(waits.title, "ana", "trip", request.about) == []
+    later = timedelta(hours=2)
+    [over] = hear("request 1", later=later)
+    assert (over.phase, over.kind, over.subject) == (Phase.ENDED, "second_person_done", "request 1")
+    assert request.state_at(NOW + later) == HeldAct.EXPIRED
     decide(agree, request)
     assert hear() == []
-    assert hear("request 1") == [("ended", "Request 1 is agreed to")]
+    [agreed] = hear("request 1")
+    assert (agreed.phase, agreed.subject, agreed.text) == (Phase.ENDED, "request 1", YES)
+    assert agreed.title != over.title
 
 
 def test_people_are_told_what_was_done_alone(two: None) -> None:
     trip_all(by=EVA, break_glass=True)
-    assert hear() == [("began", "eva did alone what takes two persons: trip every breaker")]
+    [alone] = hear()
+    request = HeldAct.objects.get()
+    assert (alone.phase, alone.kind, alone.subject) == (Phase.BEGAN, "second_person", f"request {request.number}")
+    assert (request.state, left_out(alone.title, "eva", "trip", request.about)) == (HeldAct.GLASS, [])
+    HeldAct.objects.update(state=HeldAct.WAITING, expires_at=NOW + timedelta(hours=1))
+    assert hear()[0].title != alone.title, "it is not said to wait"
 
 
 def test_nobody_is_asked_where_no_rule_asks(two: None, django_assert_num_queries: Any) -> None:

@@ -41,6 +41,7 @@ from recovery_ops.rules.words import Category, DelaySource, State
 from tests.support.capacity import storm
 from tests.support.demo_desk import ApiDesk, ask
 from tests.support.pages import signed_in, text_of
+from tests.support.sentences import left_out
 from tests.support.stories import NOW, Story, counted, failed, heartbeat, moved
 
 pytestmark = pytest.mark.django_db
@@ -141,7 +142,7 @@ def shift(monkeypatch: pytest.MonkeyPatch, settings: Any) -> ApiDesk:
         watch("dev", now)
         tell("dev", now)
     [refused] = desk.refused
-    assert "the cause is still there. Say why it is resolved" in refused
+    assert "'code': 'still_active'" in refused
     assert work.to_do == [], "everything was done"
     return desk
 
@@ -182,9 +183,8 @@ def the_questions_went_every_way() -> None:
     in_bulk = AuditEntry.objects.filter(verb="escalation.approve", reason="The parcels came back.")
     assert in_bulk.count() > 1
     story = Escalation.objects.get(queue="budgets").notes.order_by("pk").values_list("verb", "text")
-    [hasty] = [text for verb, text in story if verb == "note"]
-    assert "its cause is still active" in hasty
-    assert [verb for verb, _ in story if verb in ("note", "resolve", "reopen")] == ["note", "resolve", "reopen"]
+    told = [verb for verb, _ in story if verb in ("note", "resolve", "reopen")]
+    assert told == ["note", "resolve", "reopen"], "the cause was still active, so it asked first"
     [proposal] = PolicyProposal.objects.all()
     assert proposal.state == PolicyProposal.DRAFT, "somebody else has to approve it"
 
@@ -217,7 +217,8 @@ def everybody_was_told_in_every_form() -> None:
         *("breaker_opened", "breaker_closed", "first_seen", "failures_many", "failures_fewer"),
     }
     many = Notification.objects.filter(kind="failures_many", channel__name=RECEIVER).exclude(delivery=None)
-    assert "read_archive failed 40 times in 2 minutes" in set(many.values_list("title", flat=True))
+    titles = many.values_list("title", flat=True)
+    assert [one for one in titles if not left_out(one, "read_archive", "40", "2 minutes")]
     steps = Notification.objects.filter(kind="chain_step").values_list("subject", "channel__kind")
     asked: dict[str, set[str]] = {}
     for subject, kind in steps:
@@ -229,23 +230,24 @@ def twenty_flaps_were_one_alert_and_one_summary() -> None:
     flaps = Notification.objects.filter(subject="breaker translate", channel__kind=Channel.WEBHOOK)
     assert flaps.count() >= 20
     [alert, summary] = Delivery.objects.filter(pk__in=flaps.values("delivery")).order_by("pk")
-    assert alert.title.startswith("Breaker translate is ")
+    assert left_out(alert.title, "translate") == []
     summed = flaps.filter(delivery=summary).count()
     assert summed > 15, "most of it is in the summary"
-    assert summary.title.startswith(f"Breaker translate is closed again, after {summed} moves since")
+    assert left_out(summary.title, "translate", "closed", str(summed)) == []
 
 
 def the_report_tells_of_it() -> None:
     visitor = signed_in()
     report = text_of(visitor.get("/report"))
-    assert "people were asked 11 questions" in report
     assert f"{OPERATOR} 7 6" in report, "its load: taken and decided"
     assert "refund unknown 6" in report, "what comes again and again"
     lines = visitor.get("/report.csv").content.decode().splitlines()
     *_, week = csv.DictReader(lines)
     assert (week["asked"], week["answered_by_default"]) == ("11", "1")
     assert 0 < float(week["mtta_s"]) < float(week["mttr_s"]) < TEN_MINUTES_S
-    month = text_of(visitor.get("/report/monthly"))
-    assert "1 event, 2m 50s in all" in month
-    assert f"Took escalations 7 {OPERATOR}" in month, "and what was done about it"
-    assert "Merged escalations 1" in month, "apart from events that were merged"
+    month = visitor.get("/report/monthly")
+    assert (month.context["outage_count"], month.context["outage_time"]) == (1, timedelta(seconds=170))
+    assert left_out(text_of(month), "2m 50s") == []
+    deeds = [(count, who) for _, count, who in month.context["deeds"]]
+    assert (7, OPERATOR) in deeds, "and what was done about it"
+    assert deeds.count((1, OPERATOR)) > 1, "merged questions stand apart from events that were merged"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -22,28 +23,33 @@ from recovery_ops.rules.words import (
 )
 from recovery_ops.runtime import GatherBlocked, Knobs, RecoveryExhausted, Workflow
 from recovery_ops.runtime.testing import Lab, transcript_faults
+from tests.support.sentences import left_out
 
 Example = Callable[[str], Any]
+OLD_PRICES = "prices up to 1 h old"
+"""The warning that the example's fallback declares."""
+NOT_ON_SUNDAYS = "nobody may call delete_page on a Sunday"
+"""What the example's own check says."""
 
 
 class TestReactLoop:
     """What every kind of trouble comes to. The transcript is whole after each."""
 
     ENDINGS = {
-        "an unknown tool": "answered: Here is what I found.",
-        "malformed arguments": "answered: Here is what I found.",
-        "arguments that do not fit": "answered: Here is what I found.",
-        "a tool that crashes": "answered: Here is what I found.",
-        "our own check says no": "answered: Here is what I found.",
-        "the upstream says 403": "stopped (permission): We are not allowed to do this.",
-        "a required tool is down": "stopped (required_tool_failed): A service had a problem of its own.",
-        "an optional tool is down": "answered: Here is what I found.",
-        "a breaker is open": "answered: Here is what I found.",
-        "ten errors": "stopped (errors): Too many steps of this task failed.",
-        "no end": "stopped (turns): This task took too many steps.",
-        "a context that overflows": "answered: Here is what I found.",
-        "a context that is too long": "answered: Here is what I found.",
-        "an overloaded model": "answered: Here is what I found.",
+        "an unknown tool": "answered",
+        "malformed arguments": "answered",
+        "arguments that do not fit": "answered",
+        "a tool that crashes": "answered",
+        "our own check says no": "answered",
+        "the upstream says 403": "stopped (permission)",
+        "a required tool is down": "stopped (required_tool_failed)",
+        "an optional tool is down": "answered",
+        "a breaker is open": "answered",
+        "ten errors": "stopped (errors)",
+        "no end": "stopped (turns)",
+        "a context that overflows": "answered",
+        "a context that is too long": "answered",
+        "an overloaded model": "answered",
         "a user who cancels": "cancelled",
     }
 
@@ -60,25 +66,28 @@ class TestReactLoop:
     @pytest.mark.parametrize("trouble", ENDINGS)
     def test_it_ends_in_order(self, example: Example, trouble: str) -> None:
         stage = self.played(example, trouble)
-        assert stage.ending == self.ENDINGS[trouble]
+        how, _, words = stage.ending.partition(": ")
+        assert (how, bool(words)) == (self.ENDINGS[trouble], how != "cancelled")
         calls = [block for one in stage.messages if one["role"] == "assistant" for block in one["content"]]
         assert len(stage.results()) == len([block for block in calls if block["type"] == "tool_use"])
 
     @pytest.mark.parametrize(
         ("trouble", "told"),
         [
-            ("an unknown tool", "Tools: search_web, related, delete_page, hang."),
-            ("malformed arguments", "search_web was not called: its arguments do not fit."),
-            ("arguments that do not fit", 'Expected schema: {"type": "object", "properties": {"query"'),
-            ("a tool that crashes", "Category: bug"),
-            ("our own check says no", "Why: nobody may call delete_page on a Sunday"),
-            ("an optional tool is down", "related is withdrawn for the rest of this task (server_error)"),
-            ("a breaker is open", "search_web was not called: it is refused until 2027-01-15T08:15:00Z."),
+            ("an unknown tool", ("search_web", "related", "delete_page", "hang")),
+            ("malformed arguments", ("search_web", "schema")),
+            ("arguments that do not fit", ('{"type": "object", "properties": {"query"',)),
+            ("a tool that crashes", ("bug",)),
+            ("our own check says no", (NOT_ON_SUNDAYS,)),
+            ("an optional tool is down", ("related", "server_error")),
+            ("a breaker is open", ("search_web", "2027-01-15T08:15:00Z")),
         ],
     )
-    def test_the_model_is_told_what_happened_and_what_next(self, example: Example, trouble: str, told: str) -> None:
+    def test_the_model_is_told_what_happened_and_what_next(
+        self, example: Example, trouble: str, told: tuple[str, ...]
+    ) -> None:
         first = self.played(example, trouble).results()[0]
-        assert told in first
+        assert left_out(first, *told) == []
         assert "Suggestion: " in first
         assert "Traceback" not in first
 
@@ -128,15 +137,16 @@ class TestReactLoop:
 
     def test_without_any_model_the_run_fails_with_a_time_to_try_again(self, example: Example) -> None:
         stage = self.played(example, "no model answers")
-        assert stage.ending.startswith("failed: ask_model failed after")
-        assert "try again at" in stage.ending
+        assert stage.ending.startswith("failed: ")
+        assert left_out(stage.ending, "ask_model") == []
+        assert re.search(r"\d\d:\d\d:\d\d", stage.ending), "when to try again"
         assert [fact.status for fact in stage.lab.facts_of(facts.RunFinished)] == [RunStatus.FAILED]
 
     def test_after_a_cancel_each_call_says_how_far_it_came(self, example: Example) -> None:
         found, hanging, never = self.played(example, "a user who cancels").results()
         assert found == '["a page"]'
-        assert "hang was cancelled before it finished; what it did is not known" in hanging
-        assert "search_web was not called" in never
+        assert left_out(hanging, "hang", "search_web") == ["search_web"]
+        assert left_out(never, "search_web", "hang") == ["hang"]
 
 
 class TestRefundOnce:
@@ -263,7 +273,7 @@ class TestPartialAnswers:
         page = pages.make("Oslo")
         assert page.parts == {"prices": {"LX 38": 420}, "flights": ["LX 38"]}
         assert list(page.missing) == ["reviews"]
-        assert page.warnings[0] == "prices up to 1 h old"
+        assert page.warnings[0] == OLD_PRICES
         assert scripts["prices"].calls == 2
         (fallback,) = lab.facts_of(facts.FallbackActivated)
         assert (fallback.fallback, fallback.data_age_s) == ("price_cache", 3600.0)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -27,6 +27,7 @@ from events.capacity.rows import CapacityEventRow
 from recovery_ops.rules.facts import FallbackActivated
 from recovery_ops.rules.words import Category, State
 from tests.support.capacity import storm
+from tests.support.sentences import left_out
 from tests.support.stories import NOW, Story, ago, moved
 
 pytestmark = pytest.mark.django_db
@@ -46,19 +47,42 @@ def rows(environment: str = "dev") -> list[CapacityEventRow]:
     return sorted(found, key=lambda row: (row.started, row.name))
 
 
-def shown(environment: str = "dev") -> list[tuple[str, int, int, int]]:
-    """Name, from and to how many seconds ago, how many failures."""
+class Shown(NamedTuple):
+    """What the name of an event tells, from and to how many seconds ago it was, and how many failures it had."""
+
+    backends: tuple[str, ...]
+    regions: tuple[str, ...]
+    since: int
+    until: int
+    failures: int
+
+
+def shown(environment: str = "dev") -> list[Shown]:
     return [
-        (row.name, round((NOW - row.started).total_seconds()), round((NOW - row.last).total_seconds()), row.failures)
+        Shown(
+            *named(row),
+            round((NOW - row.started).total_seconds()),
+            round((NOW - row.last).total_seconds()),
+            row.failures,
+        )
         for row in rows(environment)
     ]
+
+
+def named(row: CapacityEventRow) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The backends and the regions that its name tells."""
+    return told_by(row, row.names), told_by(row, row.regions)
+
+
+def told_by(row: CapacityEventRow, known: Iterable[str]) -> tuple[str, ...]:
+    return tuple(one for one in sorted(known) if one and not left_out(row.name, one))
 
 
 def test_a_region_that_goes_bad_is_named_and_the_other_is_not() -> None:
     storm(Story(), since=300, until=100, region="eu-west-1").store()
     storm(Story(), since=300, until=100, every=100.0, region="us-east-1").store()
     looked()
-    assert shown() == [("helios / large in eu-west-1", 300, 100, 41)]
+    assert shown() == [(("helios / large",), ("eu-west-1",), 300, 100, 41)]
     [row] = rows()
     assert row.regions == {"eu-west-1": 41}
     assert {one.fact_id for one in failures_in(row, "dev", limit=99)} == {
@@ -70,7 +94,7 @@ def test_a_backend_that_fails_in_two_regions_at_once_is_one_event_that_names_bot
     storm(Story(), since=300, until=100, region="eu-west-1").store()
     storm(Story(), since=280, until=120, region="us-east-1", category=Category.RATE_LIMITED).store()
     looked()
-    assert shown() == [("helios / large in eu-west-1, us-east-1", 300, 100, 74)]
+    assert shown() == [(("helios / large",), ("eu-west-1", "us-east-1"), 300, 100, 74)]
     [row] = rows()
     assert (row.regions, row.made_by) == ({"eu-west-1": 41, "us-east-1": 33}, "rule")
     assert len(failures_in(row, "dev", limit=99)) == 74
@@ -80,23 +104,26 @@ def test_too_few_in_each_region_but_shared_is_one_event_of_both() -> None:
     for region, at in (("eu", 300), ("us", 290)):
         storm(Story(), since=at, until=at - 4, every=2.0, region=region).store()
     looked()
-    assert shown() == [("helios / large in eu, us", 300, 286, 6)]
+    assert shown() == [(("helios / large",), ("eu", "us"), 300, 286, 6)]
 
 
 def test_regions_that_fail_one_after_the_other_are_two() -> None:
     storm(Story(), since=500, until=400, region="eu").store()
     storm(Story(), since=300, until=200, region="us").store()
     looked()
-    assert [name for name, *_ in shown()] == ["helios / large in eu", "helios / large in us"]
+    assert [(one.backends, one.regions) for one in shown()] == [
+        (("helios / large",), ("eu",)),
+        (("helios / large",), ("us",)),
+    ]
 
 
 def test_facts_without_a_region_are_as_ever_and_one_with_those_that_say_it() -> None:
     storm(Story(), since=300, until=200).store()
     looked()
-    assert shown() == [("helios / large", 300, 200, 21)]
+    assert shown() == [(("helios / large",), (), 300, 200, 21)]
     storm(Story(), since=250, until=200, region="eu").store()
     looked()
-    assert shown() == [("helios / large in eu", 300, 200, 32)], "most of it did not say where"
+    assert shown() == [(("helios / large",), ("eu",), 300, 200, 32)], "most of it did not say where"
     assert rows()[0].regions == {"eu": 11}
 
 
@@ -105,11 +132,9 @@ def test_a_provider_that_fails_on_a_model_and_on_a_tool_is_one_event() -> None:
     storm(Story(), since=250, until=60, model="", operation="search_web").store()
     looked()
     [row] = rows()
-    assert (row.name, len(row.parts), set(row.operations)) == (
-        "helios (search_web), helios / large",
-        2,
-        {"model:large", "search_web"},
-    )
+    assert (sorted(row.names), len(row.parts)) == (["helios", "helios / large"], 2)
+    assert set(row.operations) == {"model:large", "search_web"}
+    assert left_out(row.name, "helios / large", "helios (search_web)") == []
     assert row.failures == 41 + 39
     assert count_going_on("dev", now=NOW) == 1
     assert [one.id for one in events_going_on("dev", now=NOW)] == [row.id]
@@ -154,7 +179,7 @@ def test_a_flood_in_one_region_hides_nothing_in_another_and_is_counted_by_its_fa
     storm(Story(), since=300, until=200, every=1.0, region="eu").store()
     storm(Story(), since=260, until=250, every=2.0, region="us").store()
     looked()
-    assert shown() == [("helios / large in eu, us", 300, 200, 107)]
+    assert shown() == [(("helios / large",), ("eu", "us"), 300, 200, 107)]
     storm(Story(), since=199, until=100, every=1.0, region="eu").store()
     looked()
     [row] = rows()
@@ -193,17 +218,17 @@ def test_a_part_that_people_set_apart_stays_apart_until_that_is_taken_back() -> 
     looked()
     small = CapacityEvent.objects.get(model="small")
     made = arranging.set_apart(small, by="eva", reason="another cause", now=NOW)
-    parted = [("helios / large", 300, 200, 21), ("helios / small", 300, 200, 21)]
+    parted = [(("helios / large",), (), 300, 200, 21), (("helios / small",), (), 300, 200, 21)]
     assert shown() == parted
     storm(Story(), since=195, until=150, model="small").store()
     storm(Story(), since=195, until=150).store()
     looked()
     look_back("dev", NOW)
-    assert [name for name, *_ in shown()] == ["helios / large", "helios / small"]
+    assert [one.backends for one in shown()] == [(("helios / large",)), ("helios / small",)]
     with pytest.raises(arranging.CannotArrange, match="is not joined"):
         arranging.set_apart(small, by="eva", reason="another cause", now=NOW)
     arranging.take_back(made, by="eva", now=NOW)
-    assert [name for name, *_ in shown()] == ["helios / large, helios / small"]
+    assert [one.backends for one in shown()] == [("helios / large", "helios / small")]
 
 
 def test_a_split_goes_through_every_part_and_is_taken_back_as_one() -> None:
@@ -215,7 +240,8 @@ def test_a_split_goes_through_every_part_and_is_taken_back_as_one() -> None:
     whole = CapacityEvent.objects.get(pk=row.id)
     made = arranging.cut(whole, int(ago(200).timestamp() * 1e6), by="eva", reason="two causes", now=NOW)
     read_reach("dev", LATER)
-    halves = [("helios / large in eu, us", 300, 205, 38), ("helios / large in eu, us; helios / small", 200, 90, 61)]
+    both, regions = ("helios / large", "helios / small"), ("eu", "us")
+    halves = [(("helios / large",), regions, 300, 205, 38), (both, regions, 200, 90, 61)]
     assert shown() == halves
     looked()
     look_back("dev", NOW)
@@ -223,7 +249,7 @@ def test_a_split_goes_through_every_part_and_is_taken_back_as_one() -> None:
     assert shown() == halves, "no look joins what people cut"
     arranging.take_back(made, by="eva", now=NOW)
     read_reach("dev", LATER)
-    assert shown() == [("helios / large in eu, us; helios / small", 300, 90, 99)]
+    assert shown() == [(both, regions, 300, 90, 99)]
     assert not CapacityArrangement.objects.filter(ended_at=None).exists()
 
 
@@ -265,7 +291,7 @@ def test_what_ended_last_is_no_quiet_part_of_what_goes_on() -> None:
     assert last.name == "atlas / large"
     over = newest_over("dev", now=LATER)
     assert over is not None
-    assert (over.name, over.last) == ("helios / large in eu, us", ago(10))
+    assert (*named(over), over.last) == (("helios / large",), ("eu", "us"), ago(10))
 
 
 _BURSTS = st.lists(
@@ -285,7 +311,7 @@ _BURSTS = st.lists(
 def test_any_order_of_arrival_ends_in_the_same_wholes(
     bursts: list[tuple[int, str, str | None, Category]], data: st.DataObject
 ) -> None:
-    def told(environment: str, order: list[Any], looks: list[Callable[..., int]]) -> list[tuple[str, int, int, int]]:
+    def told(environment: str, order: list[Any], looks: list[Callable[..., int]]) -> list[Shown]:
         for start, model, region, category in order:
             storm(
                 Story(environment), since=start + 40, until=start, model=model, region=region, category=category

@@ -30,6 +30,7 @@ from events import ingest, keys
 from events.models import AgentKey, Fact, Quarantine
 from tests.support.otlp import JSON, PROTOBUF, Door, protobuf, record, request
 from tests.support.otlp_server import served
+from tests.support.sentences import left_out
 
 EXAMPLES = Path(__file__).parent.parent / "payloads" / "opentelemetry-proto"
 LOGS, TRACES, METRICS = "/v1/logs", "/v1/traces", "/v1/metrics"
@@ -157,8 +158,7 @@ def test_o9_a_warning_rejects_nothing(client: Client, encoding: str) -> None:
     answer = client.send(written(request(odd, debugging), encoding), content_type=encoding)
     rejected, message = answer.partial()
     assert (answer.status, rejected, Fact.objects.count()) == (200, 0, 1)
-    assert "recovery.failure.category" in message
-    assert "1 record not kept: no event name" in message
+    assert left_out(message, "recovery.failure.category", "1") == []
 
 
 @both_encodings

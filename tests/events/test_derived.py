@@ -35,9 +35,9 @@ from tests.support.spans import (
     traces,
 )
 
+LIMIT_REACHED = "Rate limit reached for gpt-4o"
 RATE_LIMITED = (
-    "Error code: 429 - {'error': {'message': 'Rate limit reached for gpt-4o', 'type': 'tokens', "
-    "'code': 'rate_limit_exceeded'}}"
+    f"Error code: 429 - {{'error': {{'message': '{LIMIT_REACHED}', 'type': 'tokens', 'code': 'rate_limit_exceeded'}}}}"
 )
 NO_QUOTA = (
     "Error code: 429 - {'error': {'message': 'You exceeded your current quota', 'type': 'insufficient_quota', "
@@ -127,7 +127,7 @@ def test_a_failure_says_all_that_the_span_said() -> None:
     assert said["http.response.status_code"] == 429
     assert said["recovery.attempt.number"] == 3
     assert said["recovery.failure.retry_after"] == 7.0
-    assert said["recovery.message"] == "Rate limit reached for gpt-4o"
+    assert said["recovery.message"] == LIMIT_REACHED
     assert said["exception.type"] == "openai.RateLimitError"
     assert said["gen_ai.agent.name"] == "planner"
     assert said["recovery.failure.fingerprint"]
@@ -344,8 +344,8 @@ def test_a_span_that_cannot_be_read_is_set_aside(door: Door) -> None:
     document = traces(failed(), {"name": 7}, failed())
     partial = door.post(json=document, path="/v1/traces").json()["partialSuccess"]
     assert partial["rejectedSpans"] == "1"
-    assert "the span name is no text" in partial["errorMessage"]
-    assert (Fact.objects.count(), Quarantine.objects.count()) == (2, 1)
+    assert Fact.objects.count() == 2
+    assert Quarantine.objects.get().reason in partial["errorMessage"]
 
 
 def test_one_spoilt_span_in_protobuf_leaves_the_others(door: Door) -> None:

@@ -15,6 +15,7 @@ import pytest
 from tests.support.otlp import PROTOBUF, protobuf, record, request
 from tests.support.otlp_server import Process, manage
 from tests.support.processes import eventually
+from tests.support.sentences import left_out
 
 BATCH = 20
 
@@ -92,7 +93,7 @@ def test_a_kill_loses_and_doubles_nothing_that_was_acknowledged(tmp_path: Path) 
     assert len(stored) == len(set(stored))
     assert set(acknowledged) <= set(stored)
     assert len(stored) == len(acknowledged) + BATCH * len(unanswered)
-    assert "facts say what the tables say" in manage("verify_facts", env=env)
+    assert left_out(manage("verify_facts", env=env), str(len(stored))) == []
 
 
 @pytest.mark.full
@@ -119,7 +120,7 @@ def test_two_servers_on_postgres_fold_each_fact_once(tmp_path: Path, postgres_ur
     with psycopg.connect(postgres_url) as database:
         [(count, distinct)] = database.execute("SELECT count(*), count(DISTINCT uid) FROM events_fact").fetchall()
     assert (count, distinct) == (400, 400)
-    assert "400 facts say what the tables say" in manage("verify_facts", env=env)
+    assert left_out(manage("verify_facts", env=env), "400") == []
 
 
 @pytest.mark.full

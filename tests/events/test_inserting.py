@@ -14,6 +14,8 @@ from events.records import Row
 from tests.support.store import failures, stored
 
 MORE_THAN_A_PART = 4_500
+BY_NUMBER = "SEARCH head USING INTEGER PRIMARY KEY"
+"""As SQLite says in a plan that a row is found by its number."""
 
 
 def shared_by_few(count: int) -> list[Row]:
@@ -69,4 +71,4 @@ def test_what_is_shared_is_found_by_its_number(engine: str) -> None:
         told = statements.insert_facts(4).replace("?", "%s")
         cursor.execute(f"EXPLAIN QUERY PLAN {told}", values)
         plan = " / ".join(step[-1] for step in cursor.fetchall())
-    assert "SEARCH head USING INTEGER PRIMARY KEY" in plan
+    assert BY_NUMBER in plan

@@ -26,6 +26,7 @@ from events.keys import (
 )
 from events.models import AgentKey
 from tests.support.processes import eventually
+from tests.support.sentences import left_out
 
 pytestmark = pytest.mark.usefixtures("store")
 
@@ -194,7 +195,7 @@ def test_the_command_lists_and_revokes() -> None:
     assert "revoked" in run("list")
     with pytest.raises(KeyRefused):
         authenticate(bearer(token), "ingest")
-    with pytest.raises(CommandError, match="No key begins with"):
+    with pytest.raises(CommandError, match="ro_00000000"):
         run("revoke", "ro_00000000")
 
 
@@ -223,7 +224,7 @@ def test_a_key_that_asks_too_often_waits_and_others_do_not(monkeypatch: pytest.M
         with pytest.raises(KeyBusy) as busy:
             ask(bearer(token), "read")
         assert (busy.value.status, busy.value.retry_after_s) == (429, 1)
-        assert "5 requests a second are the most" in busy.value.message
+        assert left_out(busy.value.message, "5") == []
     authenticate(bearer(other), "read")
     for _ in range(50):
         authenticate(bearer(token), "ingest")

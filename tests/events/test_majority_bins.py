@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from events.majority import MOST_SEGMENTS, in_bins
 from events.rows import RANK, Fleet, MajoritySegment
 from events.timelines.states import breakers_band
+from events.wording import bin_text
 from recovery_ops.rules.words import State
 from tests.support.stories import NOW, ago
 
@@ -65,8 +66,10 @@ def test_what_can_be_shown_is_shown_as_it_was() -> None:
 def test_the_figure_says_so_and_still_tells_exactly_what_stands_at_the_end() -> None:
     """An instance that flaps was drawn by thirty thousand bars, which took a browser seconds and a page seven."""
     flapping: list[State | None] = [State.OPEN, State.CLOSED] * (MOST_SEGMENTS // 2 + 1)
-    band = breakers_band(fleet_of({"b": flapping}))
-    assert "Shown in bins of" in band.caption
-    assert "each by its worst state" in band.caption
+    fleet = fleet_of({"b": flapping})
+    band = breakers_band(fleet)
+    length = bin_text(in_bins(fleet).bin_s)
+    assert length in band.caption
+    assert length not in breakers_band(fleet_of({"b": [State.OPEN, State.CLOSED]})).caption
     assert [lane.value for lane in band.lanes] == ["closed 1/1"]
     assert len(band.table.rows) <= MOST_SEGMENTS

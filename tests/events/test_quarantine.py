@@ -24,6 +24,8 @@ from tests.support.spans import failed, logged, traces
 
 NOW_US = 1_795_000_000_000_000
 SECRET = "sk-" + "a" * 40
+NO_SUCH_VALUE = "no such value"
+"""What the database says of a row that it does not take."""
 
 
 def many(count: int = 1100) -> dict[str, object]:
@@ -104,13 +106,14 @@ def test_what_the_database_refused_is_the_same_fact_after_the_fix(door: Door, mo
 
     def poisoned(rows: list[Row]) -> int:
         if any(row.uid == bytes.fromhex(uid.replace("-", "")) for row in rows):
-            raise DataError("no such value")
+            raise DataError(NO_SUCH_VALUE)
         return store.store_facts(rows)
 
     with monkeypatch.context() as patch:
         patch.setattr(ingest, "store_facts", poisoned)
         door.post(json=request(record(given=said, ago_s=300), record()))
-    assert (Fact.objects.count(), Quarantine.objects.get().reason) == (1, "cannot be stored: no such value")
+    assert Fact.objects.count() == 1
+    assert NO_SUCH_VALUE in Quarantine.objects.get().reason
     door.post(json=request(record(given=said, ago_s=300)))
     usual: dict[str, Any] = dict(Fact.objects.filter(operation="search").values().get())
     Fact.objects.filter(operation="search").delete()

@@ -13,6 +13,7 @@ from events.otlp import count_data_points, read_logs
 from events.sent import Encoding, Malformed, Signal, Unreadable
 from events.spans import read_spans
 from tests.support.otlp import protobuf, record, request
+from tests.support.sentences import left_out
 
 
 def of(name: str) -> dict[str, Any]:
@@ -111,7 +112,7 @@ def test_what_was_set_aside_is_read_by_itself_after_a_fix() -> None:
     """Here the fault is mended in what was kept."""
     body = protobuf(of("first")) + field(1, field(2, field(2, field(12, b"a"))) + BROKEN)
     [kept] = found_in(Signal.LOGS, body, Encoding.PROTOBUF)[2]
-    assert kept.reason == "is in a resource that cannot be read: the framing is broken"
+    assert left_out(kept.reason, "resource") == []
     with pytest.raises(Malformed):
         read_logs(kept.alone(), Encoding.PROTOBUF)
     [batch] = read_logs(kept.alone().replace(BROKEN, b"\x10\x01"), Encoding.PROTOBUF)
@@ -200,7 +201,7 @@ def test_in_json_a_record_that_no_parser_follows_spoils_itself_alone(depth: int,
     services, count, unreadable = found_in(
         signal, (as_spans(sent) if signal is Signal.TRACES else sent).encode(), Encoding.JSON
     )
-    assert (count, [one.reason for one in unreadable]) == (1, ["is nested deeper than 32 levels"])
+    assert (count, [left_out(one.reason, "32") for one in unreadable]) == (1, [[]])
     assert "first" in services
     assert json.dumps(text).encode() in unreadable[0].alone()
 

@@ -70,7 +70,8 @@ class AccountAdapter(DefaultAccountAdapter):
         return type(self.validation_error("too_many_login_attempts"))
 
     def respond_user_inactive(self, request: HttpRequest, user: AbstractBaseUser) -> HttpResponse:
-        return refusal_page(request, "This account is locked. An admin of every environment can let it in again.")
+        detail = "This account is locked. An admin of every environment can let it in again."
+        return refusal_page(request, "locked", detail)
 
 
 class SecondFactorAdapter(DefaultMFAAdapter):
@@ -126,9 +127,10 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
         known: Provider | None = settings.SINGLE_SIGN_ON
         claims = sociallogin.account.extra_data
         if known is None:
-            _turn_away(request, "Single sign-on is not set up here.")
+            _turn_away(request, "no_provider", "Single sign-on is not set up here.")
         if is_confirming(request) and not is_recent(vouched_at(request, unless_said=0.0)):
-            _turn_away(request, f"{known.name} did not ask again who you are, so this is no fresh sign-in. {_STALE}")
+            detail = f"{known.name} did not ask again who you are, so this is no fresh sign-in. {_STALE}"
+            _turn_away(request, "not_fresh", detail)
         held = known.roles_of(claims.get("groups"))
         try:
             user = sign_ins.come_from_provider(
@@ -140,7 +142,7 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
                 origin=origin_of(request),
             )
         except Refused as refusal:
-            _turn_away(request, refusal.detail)
+            _turn_away(request, refusal.code, refusal.detail)
         if sociallogin.is_existing:
             sociallogin.user = user
         else:
@@ -152,18 +154,18 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
         if error == AuthError.CANCELLED:
             return
         logger.warning("single sign-on did not let somebody in: %r", exception or error)
-        _turn_away(request, f"{provider.name} did not say who you are. Try once more; an admin finds why in the log.")
+        detail = f"{provider.name} did not say who you are. Try once more; an admin finds why in the log."
+        _turn_away(request, "not_vouched_for", detail)
 
 
-def refusal_page(request: HttpRequest, detail: str, *, status: int = 403) -> HttpResponse:
-    """Why somebody cannot come in, and the way back to the door."""
-    return render(
-        request, "control/sign_in_refused.html", {"detail": detail, "back": reverse("sign-in")}, status=status
-    )
+def refusal_page(request: HttpRequest, code: str, detail: str, *, status: int = 403) -> HttpResponse:
+    """Why somebody cannot come in, as a word for programs and a sentence, and the way back to the door."""
+    context = {"code": code, "detail": detail, "back": reverse("sign-in")}
+    return render(request, "control/sign_in_refused.html", context, status=status)
 
 
-def _turn_away(request: HttpRequest, detail: str) -> NoReturn:
-    raise ImmediateHttpResponse(refusal_page(request, detail))
+def _turn_away(request: HttpRequest, code: str, detail: str) -> NoReturn:
+    raise ImmediateHttpResponse(refusal_page(request, code, detail))
 
 
 def _box() -> MultiFernet:

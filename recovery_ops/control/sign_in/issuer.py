@@ -26,8 +26,12 @@ _SHOWN_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was looked at. `is_good` is None where the provider does not say."""
+    """One thing that was looked at. `is_good` is None where the provider does not say.
 
+    `what` is the field of the provider's answer, or `discovery` for the answer and `keys` for its keys.
+    """
+
+    what: str
     is_good: bool | None
     words: str
 
@@ -44,18 +48,18 @@ def look_at(known: Provider) -> list[Finding]:
     proxy = proxies.proxy_to(url)
     way = f", through the proxy {proxies.named(proxy)}" if proxy else ""
     if fault:
-        return [Finding(is_good=False, words=f"{url}{way}: {fault}")]
-    return [Finding(is_good=True, words=f"{url} answers{way}."), *_judged(said, known)]
+        return [Finding(what="discovery", is_good=False, words=f"{url}{way}: {fault}")]
+    return [Finding(what="discovery", is_good=True, words=f"{url} answers{way}."), *_judged(said, known)]
 
 
 def _judged(said: Mapping[str, Any], known: Provider) -> Iterator[Finding]:
     name = str(said.get("issuer", ""))[:_SHOWN_CHARS]
     is_same = name.rstrip("/") == known.issuer
     words = "It calls itself as the settings do." if is_same else f"It calls itself {name or 'nothing'}: write that."
-    yield Finding(is_good=is_same, words=words)
+    yield Finding(what="issuer", is_good=is_same, words=words)
     for field in _NEEDED:
         if not isinstance(said.get(field), str) or not _place(str(said[field]))[1]:
-            yield Finding(is_good=False, words=f"It names no {field}.")
+            yield Finding(what=field, is_good=False, words=f"It names no {field}.")
     yield from _supported(said, known)
     if isinstance(said.get("jwks_uri"), str):
         yield _keys(str(said["jwks_uri"]), known)
@@ -72,13 +76,13 @@ def _supported(said: Mapping[str, Any], known: Provider) -> Iterator[Finding]:
     for field, needed in wanted.items():
         told = said.get(field)
         if not isinstance(told, list):
-            yield Finding(is_good=None, words=f"It does not say its {field}; needed: {', '.join(needed)}.")
+            yield Finding(what=field, is_good=None, words=f"It does not say its {field}; needed: {', '.join(needed)}.")
             continue
         missing = [one for one in needed if one not in told]
         # Scopes and claims are what a provider may keep to itself: they are told, and stop nobody.
         is_said = field.startswith(("scopes", "claims"))
         words = f"Its {field} lack {', '.join(missing)}." if missing else f"Its {field} have {', '.join(needed)}."
-        yield Finding(is_good=(None if is_said else False) if missing else True, words=words)
+        yield Finding(what=field, is_good=(None if is_said else False) if missing else True, words=words)
 
 
 def _keys(url: str, known: Provider) -> Finding:
@@ -88,7 +92,7 @@ def _keys(url: str, known: Provider) -> Finding:
         fault = "there is no key in it."
     shown = url[:_SHOWN_CHARS]
     words = f"The keys at {shown}: {fault}" if fault else f"{count_text(len(keys or []), 'key')} at {shown}."
-    return Finding(is_good=not fault, words=words)
+    return Finding(what="keys", is_good=not fault, words=words)
 
 
 def _read(url: str, known: Provider) -> tuple[Mapping[str, Any], str]:

@@ -27,6 +27,14 @@ _CLOCKS_APART_S = 60.0
 """So much the provider's clock may be before ours."""
 
 
+class NotVouchedFor(OAuth2Error):
+    """Why nobody comes in by what the provider told; `code` is a word for programs."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+
+
 class Exchange(OpenIDConnectOAuth2Adapter):
     """One exchange with the provider."""
 
@@ -35,7 +43,7 @@ class Exchange(OpenIDConnectOAuth2Adapter):
         """What the provider says of itself, if it is the one of the settings that says it."""
         config: dict[str, Any] = super().openid_config
         if str(config.get("issuer", "")).rstrip("/") != _known().issuer:
-            raise OAuth2Error(f"the provider calls itself {config.get('issuer')!r}")
+            raise NotVouchedFor("other_issuer", f"the provider calls itself {config.get('issuer')!r}")
         return config
 
     def get_callback_url(self, request: HttpRequest, app: SocialApp) -> str:
@@ -45,7 +53,7 @@ class Exchange(OpenIDConnectOAuth2Adapter):
         """Who it is: the ID token by its signature, and what the provider tells beside it of the same person."""
         given = more["response"].get("id_token")
         if not given:
-            raise OAuth2Error("the provider sent no ID token")
+            raise NotVouchedFor("no_token", "the provider sent no ID token")
         config = self.openid_config
         claims = jwtkit.verify_and_decode(
             credential=given,
@@ -56,12 +64,12 @@ class Exchange(OpenIDConnectOAuth2Adapter):
         )
         nonce = request.session.pop(_NONCE, "")
         if not nonce or not constant_time_compare(str(claims.get("nonce", "")), nonce):
-            raise OAuth2Error("the ID token is not for this sign-in")
+            raise NotVouchedFor("other_sign_in", "the ID token is not for this sign-in")
         sessions.vouch(request, _time_of(claims.get("auth_time")))
         if config.get("userinfo_endpoint"):
             told = self._fetch_user_info(token.token)
             if told.get("sub") != claims.get("sub"):
-                raise OAuth2Error("the provider told of somebody else")
+                raise NotVouchedFor("other_person", "the provider told of somebody else")
             claims = claims | told
         wanted = _known().groups_claim
         kept = {name: claims[name] for name in _KEPT if name in claims}
@@ -97,13 +105,13 @@ def arrive(request: HttpRequest) -> HttpResponse:
 
 
 def _time_of(said: object) -> float:
-    """`auth_time` in seconds; 0 where the provider does not say it. Raises OAuth2Error for what is no such time."""
+    """`auth_time` in seconds; 0 where the provider does not say it. Raises NotVouchedFor for what is no such time."""
     if said is None:
         return 0.0
     if isinstance(said, bool) or not isinstance(said, int | float):
-        raise OAuth2Error(f"the provider says {said!r} for when somebody signed in")
+        raise NotVouchedFor("no_time", f"the provider says {said!r} for when somebody signed in")
     if said > sessions.clock() + _CLOCKS_APART_S:
-        raise OAuth2Error("the provider says that somebody will have signed in later than now")
+        raise NotVouchedFor("later_than_now", "the provider says that somebody will have signed in later than now")
     return min(float(said), sessions.clock())
 
 

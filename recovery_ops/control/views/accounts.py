@@ -193,7 +193,7 @@ def single_sign_on(request: HttpRequest) -> HttpResponse:
         return provider.leave(request, is_again="again" in request.GET)
     except requests.RequestException:
         detail = f"{settings.SINGLE_SIGN_ON.name} does not answer now. Try again in a minute, or use your password."
-        return refusal_page(request, detail, status=503)
+        return refusal_page(request, "provider_away", detail, status=503)
 
 
 @login_not_required

@@ -59,13 +59,25 @@ class Spell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AtEnd:
+    """In what the breakers of the whole fleet were at the end; of `partly` most of it is closed, and not all."""
+
+    breakers: int
+    not_closed: Sequence[str]
+    unknown: int
+    partly: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Twin:
     """What the lanes say as tables and in a sentence; each line leads to Timelines at its range.
 
-    `more` spells before those that are listed are left out.
+    `more` spells before those that are listed are left out. `short` counts 429 and 529; None: nobody lived to report.
     """
 
     sentence: str
+    short: int | None
+    at_end: AtEnd | None
     bin_words: str
     backends: Sequence[str] = ()
     heat: Sequence[HeatLine] = ()
@@ -108,8 +120,12 @@ def twin_of(bins: CapacityBins, drawn: Lanes | None = None, fleet: Lanes | None 
     """
     series = dict(list(bins.series.items())[:MOST_CAPACITY])
     spells = sorted((one for name, lane in (drawn or {}).items() for one in _spells(name, lane)), key=_newest_first)
+    at_end = _at_end(fleet or {})
+    short = _short(bins)
     return Twin(
-        sentence=" ".join(filter(None, (_heat_words(bins), _breaker_words(fleet)))),
+        sentence=" ".join(filter(None, (_heat_words(bins, short), _breaker_words(at_end)))),
+        short=short,
+        at_end=at_end,
         bin_words=bin_text(bins.bin_s),
         backends=tuple(series),
         heat=list(_heat_lines(bins, series)) if series else (),
@@ -140,11 +156,14 @@ def _newest_first(one: Spell) -> tuple[float, str]:
     return (-one.start.timestamp(), one.breaker)
 
 
-def _heat_words(bins: CapacityBins) -> str:
+def _short(bins: CapacityBins) -> int | None:
     """Of every backend, also of those that are not drawn."""
+    return sum(bins.total()) or (None if all(bins.unknown) else 0)
+
+
+def _heat_words(bins: CapacityBins, total: int | None) -> str:
     per_bin = bins.total()
-    total = sum(per_bin)
-    if not total and all(bins.unknown):
+    if total is None:
         return "Whether there was a 429 or a 529 is unknown: nobody lived to report."
     if not total:
         return f"No 429 and no 529 was counted{unknown_words(bins)}."
@@ -154,23 +173,32 @@ def _heat_words(bins: CapacityBins) -> str:
     return f"{total:,} × 429 or 529, most from {at} on: {per_bin[worst]:,} per {bin_text(bins.bin_s)}, {most_of} ahead."
 
 
-def _breaker_words(fleet: Lanes | None) -> str:
-    at_end = {name: segments[-1].state for name, segments in (fleet or {}).items() if segments[-1].is_there}
-    if not at_end:
+def _at_end(fleet: Lanes) -> AtEnd | None:
+    lasts = {name: segments[-1] for name, segments in fleet.items() if segments[-1].is_there}
+    if not lasts:
+        return None
+    closed = [name for name, last in lasts.items() if last.state is State.CLOSED]
+    return AtEnd(
+        breakers=len(lasts),
+        not_closed=[name for name, last in lasts.items() if last.state not in (State.CLOSED, None)],
+        unknown=sum(last.state is None for last in lasts.values()),
+        partly=[name for name in closed if lasts[name].worst is not State.CLOSED],
+    )
+
+
+def _breaker_words(at_end: AtEnd | None) -> str:
+    if at_end is None:
         return ""
-    open_at_end = [name for name, state in at_end.items() if state not in (State.CLOSED, None)]
-    unknown = sum(state is None for state in at_end.values())
+    open_at_end, unknown = at_end.not_closed, at_end.unknown
     if not open_at_end and not unknown:
-        lasts = {name: segments[-1] for name, segments in (fleet or {}).items() if name in at_end}
-        partly = [name for name, last in lasts.items() if last.worst is not State.CLOSED]
-        but = f", {listing(partly, most=2)} not on every instance" if partly else ""
-        return f"At the end {count_text(len(at_end), 'breaker is', 'breakers are')} closed{but}."
+        but = f", {listing(at_end.partly, most=2)} not on every instance" if at_end.partly else ""
+        return f"At the end {count_text(at_end.breakers, 'breaker is', 'breakers are')} closed{but}."
     verb = "is" if len(open_at_end) == 1 else "are"
     told = [f"{listing(open_at_end, most=2)} {verb} not closed"] if open_at_end else []
     told += (
         [f"{unknown} unknown" if told else f"{unknown} {'is' if unknown == 1 else 'are'} unknown"] if unknown else []
     )
-    return f"At the end {' and '.join(told)}, of {count_text(len(at_end), 'breaker')}."
+    return f"At the end {' and '.join(told)}, of {count_text(at_end.breakers, 'breaker')}."
 
 
 def empty_share(began: datetime | None, start: datetime, end: datetime) -> float:

@@ -67,6 +67,7 @@ class Shown:
     """One policy's verdict: facts about the failure, and the steps that follow, each a rung and its words."""
 
     name: str
+    foreseen: Foreseen
     facts: list[tuple[str, str]]
     steps: list[tuple[str, str]]
 
@@ -110,7 +111,8 @@ def _asked(said: dict[str, Any]) -> Pasted:
 
 def _shown(told: Told) -> dict[str, Any]:
     policies = [
-        Shown(name=one.name, facts=list(_facts(one)), steps=list(_steps(one.foreseen))) for one in told.policies
+        Shown(name=one.name, foreseen=one.foreseen, facts=list(_facts(one)), steps=list(_steps(one.foreseen)))
+        for one in told.policies
     ]
     first = policies[0]
     is_same = all((one.facts, one.steps) == (first.facts, first.steps) for one in policies[1:])

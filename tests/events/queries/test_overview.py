@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from events.capacity.asking import events_going_on
 from events.capacity.detection import look
 from events.capacity.reach import read_reach
+from events.capacity.rows import Owner
 from events.models import SpanSum
 from events.moments import to_us
 from events.overview_rows import Waiting
 from events.queries import Ranges, last_trouble, overview_numbers, sentence
+from events.queries.situation import Topic, clauses
 from events.scoped import Backend
 from events.summing import SpanName, dimensions_digest
 from recovery_ops.rules.facts import BreakerRejected, DegradationStarted, RetryScheduled
 from recovery_ops.rules.words import Category, DelaySource, Family, State, Trigger
+from tests.support.sentences import left_out
 from tests.support.stories import NOW, Story, ago, counted, failed, heartbeat, moved
 
 pytestmark = pytest.mark.django_db
@@ -52,61 +57,76 @@ def outage(category: Category = Category.OVERLOADED, **backend: str) -> None:
     read_reach("dev", NOW)
 
 
+def topics() -> list[Topic]:
+    """What the overview's sentence is about."""
+    return [one.topic for one in clauses("dev", NOW)]
+
+
 def test_all_is_well() -> None:
     calm().store()
-    assert sentence("dev", NOW) == (
-        "Nothing is wrong: 2 of 2 instances report, 2 breakers let calls through, 40 calls a minute."
-    )
+    [well] = clauses("dev", NOW)
+    assert (well.topic, left_out(well.words, "2", "40")) == (Topic.WELL, [])
+    assert sentence("dev", NOW) == f"{well.words}."
 
 
 def test_a_breaker_of_which_nobody_tells_is_not_said_to_let_calls_through() -> None:
     calm().tell(moved(State.CLOSED, breaker="crm"), at=900, instance="a-gone").store()
-    assert "2 of 3 breakers let calls through, of 1 it is not known" in sentence("dev", NOW)
+    numbers = overview_numbers("dev", now=NOW)
+    assert (numbers.breakers, numbers.breakers_dark) == (3, 1)
+    [well] = clauses("dev", NOW, numbers=numbers)
+    assert (well.topic, left_out(well.words, "1", "2", "3")) == (Topic.WELL, [])
 
 
 def test_nothing_is_known_before_the_first_agent() -> None:
-    assert sentence("dev", NOW) == "No agent has reported yet."
+    assert topics() == [Topic.NEVER_REPORTED]
 
 
 def test_a_fleet_that_is_silent_is_not_called_well() -> None:
     Story().tell(heartbeat(), at=400).tell(heartbeat(), at=500, instance="a-2").store()
-    assert sentence("dev", NOW) == "All 2 agents have been silent since 14:19:38; what the breakers do is not known."
+    [silent] = clauses("dev", NOW)
+    assert (silent.topic, left_out(silent.words, "2", "14:19:38")) == (Topic.ALL_SILENT, [])
 
 
 def test_a_fleet_that_left_long_ago_is_dated() -> None:
     Story().tell(heartbeat(), at=200_000).store()
-    assert sentence("dev", NOW) == "No agent has reported since 19 Nov 06:52:58; what happens now is not known."
+    [gone] = clauses("dev", NOW)
+    assert (gone.topic, left_out(gone.words, "19 Nov 06:52:58")) == (Topic.ALL_GONE, [])
 
 
 def test_a_shortage_says_who_answers_what_since_when_and_to_whom() -> None:
     overloaded(calm()).store()
-    assert sentence("dev", NOW) == "helios / large has been answering 529 since 14:16, 1.5 a minute."
+    [short] = clauses("dev", NOW)
+    assert (short.topic, left_out(short.words, "helios / large", "529", "14:16", "1.5")) == (Topic.SHORT, [])
+    assert left_out(short.words, "429") == ["429"]
 
 
 @pytest.mark.parametrize(
-    ("category", "words"),
+    ("category", "owner"),
     [
-        (Category.OVERLOADED, "has been overloaded since 14:21:18, 3 runs on 2 instances so far, nothing for us to do"),
-        (
-            Category.RATE_LIMITED,
-            "has been refusing us for our rate since 14:21:18, 3 runs on 2 instances so far, our quota",
-        ),
-        (
-            Category.NETWORK,
-            "has been out of reach since 14:21:18, 3 runs on 2 instances so far, it or the way to it is down",
-        ),
+        (Category.OVERLOADED, Owner.PROVIDER),
+        (Category.RATE_LIMITED, Owner.QUOTA),
+        (Category.NETWORK, Owner.UNREACHABLE),
     ],
 )
-def test_an_outage_is_told_as_one_thing_with_whose_it_is(category: Category, words: str) -> None:
+def test_an_outage_is_told_as_one_thing_with_whose_it_is(category: Category, owner: Owner) -> None:
     outage(category)
     Story().tell(moved(State.HALF_OPEN, breaker="model:large"), at=4, instance="a-0").store()
-    assert sentence("dev", NOW) == f"helios / large {words}; model:large is half_open on 1 of 2."
+    [row] = events_going_on("dev", now=NOW)
+    assert (row.owner, row.runs, row.instances) == (owner, 3, 2)
+    told, standing = clauses("dev", NOW)
+    assert (told.topic, left_out(told.words, "helios / large", "14:21:18", "3", "2")) == (Topic.OUTAGE, [])
+    assert (standing.topic, left_out(standing.words, "model:large", "half_open", "1", "2")) == (Topic.BLOCKING, [])
+    others = [clauses("dev", NOW, outages=[replace(row, owner=one)])[0].words for one in Owner]
+    assert others.count(told.words) == 1, "whose it is, is said"
 
 
 def test_another_outage_is_counted_and_not_told() -> None:
     outage()
     outage(Category.OVERLOADED, provider="selene", model="two")
-    assert "nothing for us to do, 1 other too" in sentence("dev", NOW)
+    several = events_going_on("dev", now=NOW)
+    [told] = clauses("dev", NOW, outages=several)
+    assert (told.topic, len(several), left_out(told.words, "1")) == (Topic.OUTAGE, 2, [])
+    assert len(left_out(told.words, "helios / large", "selene / two")) == 1
 
 
 def test_what_another_server_took_back_is_no_shortage() -> None:
@@ -132,7 +152,8 @@ def test_a_shortage_that_paused_is_a_new_one() -> None:
     for at in (3000, 10):
         story.tell(failed(Category.RATE_LIMITED), at=at)
     story.store()
-    assert sentence("dev", NOW).startswith("search_web has been answering 429 since 14:26, ")
+    [short] = clauses("dev", NOW)
+    assert (short.topic, left_out(short.words, "search_web", "429", "14:26")) == (Topic.SHORT, [])
 
 
 def test_a_long_shortage_is_dated_to_its_beginning() -> None:
@@ -140,7 +161,8 @@ def test_a_long_shortage_is_dated_to_its_beginning() -> None:
     for at in range(3, 9000, 120):
         story.tell(failed(Category.RATE_LIMITED), at=at)
     story.store()
-    assert sentence("dev", NOW).startswith("search_web has been answering 429 since 11:58, ")
+    [short] = clauses("dev", NOW)
+    assert (short.topic, left_out(short.words, "search_web", "429", "11:58")) == (Topic.SHORT, [])
     with CaptureQueriesContext(connection) as asked:
         overview_numbers("dev", now=NOW)
     assert len(asked) <= 7
@@ -155,11 +177,17 @@ def test_a_storm_says_what_is_open_what_carries_it_and_who_holds_what() -> None:
         at=300,
         instance="a-0",
     ).store()
-    assert sentence("dev", NOW) == (
-        "helios / large has been answering 529 since 14:16, 1.5 a minute; "
-        "model:large is open on 1 of 2; model:small stands in for model:large; "
-        "a person holds search_web forced_open."
-    )
+    told = clauses("dev", NOW)
+    values = {
+        Topic.SHORT: ("helios / large", "529", "14:16", "1.5"),
+        Topic.BLOCKING: ("model:large", "open", "1", "2"),
+        Topic.CARRIED: ("model:small", "model:large"),
+        Topic.HELD: ("search_web", "forced_open"),
+    }
+    assert [one.topic for one in told] == list(values)
+    assert [left_out(one.words, *values[one.topic]) for one in told] == [[]] * 4
+    whole = sentence("dev", NOW)
+    assert all(one.words in whole for one in told)
 
 
 def test_in_a_storm_one_of_each_kind_is_named_and_how_many_others_there_are() -> None:
@@ -171,26 +199,33 @@ def test_in_a_storm_one_of_each_kind_is_named_and_how_many_others_there_are() ->
         story.tell(DegradationStarted(operation=name, kind="withdrawn", reason="overloaded"), at=19, instance="a-0")
     reduced = DegradationStarted(operation="model:large", kind="model", reason="overloaded", to_name="model:small")
     story.tell(reduced, at=18, instance="a-0").store()
-    said = sentence("dev", NOW)
-    assert said.partition("nothing for us to do; ")[2] == (
-        "crm is open on 1 of 1 and 3 others; model:small stands in for model:large and 2 others."
-    )
+    told = {one.topic: one.words for one in clauses("dev", NOW)}
+    assert list(told) == [Topic.OUTAGE, Topic.BLOCKING, Topic.CARRIED]
+    assert left_out(told[Topic.BLOCKING], "crm", "open", "1", "3") == []
+    assert left_out(told[Topic.BLOCKING], "embed", "search_web") == ["embed", "search_web"]
+    assert left_out(told[Topic.CARRIED], "model:small", "model:large", "2") == []
+    assert left_out(told[Topic.CARRIED], "crm", "embed") == ["crm", "embed"]
 
 
 def test_an_open_breaker_alone_says_since_when_and_why() -> None:
     calm().tell(moved(State.OPEN, last_category=Category.TIMEOUT), at=100, instance="a-0").store()
-    assert sentence("dev", NOW) == "search_web is open on 1 of 2 since 14:24:38, last failure: timeout."
+    [blocking] = clauses("dev", NOW)
+    assert blocking.topic is Topic.BLOCKING
+    assert left_out(blocking.words, "search_web", "open", "1", "2", "14:24:38", "timeout") == []
 
 
 def test_failures_that_open_nothing_are_said_without_alarm() -> None:
     calm().tell(failed(Category.TIMEOUT), at=5).store()
-    assert sentence("dev", NOW) == "0.8 attempts a minute fail, mostly transient, and no breaker is open."
+    [failing] = clauses("dev", NOW)
+    assert (failing.topic, left_out(failing.words, "0.8", "transient")) == (Topic.FAILING, [])
 
 
 def test_an_operation_that_is_withdrawn_and_an_agent_that_is_silent() -> None:
     story = calm().tell(DegradationStarted(operation="search_web", kind="withdrawn", reason="x"), at=9, instance="a-0")
     story.tell(heartbeat(), at=386, instance="support-agent-09").store()
-    assert sentence("dev", NOW) == "search_web is withdrawn; support-agent-09 has been silent for 6m 26s."
+    withdrawn, silent = clauses("dev", NOW)
+    assert (withdrawn.topic, left_out(withdrawn.words, "search_web")) == (Topic.CARRIED, [])
+    assert (silent.topic, left_out(silent.words, "support-agent-09", "6m 26s")) == (Topic.SILENT, [])
 
 
 def test_what_a_dead_instance_left_open_is_not_said_to_go_on() -> None:
