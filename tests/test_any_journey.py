@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from recovery_ops.rules.facts import BreakerRejected
 from tests.journeys.playing import RAISED, Alone, InRuntime, Told
+
+pytestmark = pytest.mark.quick
 
 OUTCOMES = st.one_of(
     st.just("ok"),
@@ -89,7 +91,6 @@ def told(played: Told) -> list[object]:
     return [fact for fact in played.facts if not isinstance(fact, BreakerRejected)]
 
 
-@settings(max_examples=150)
 @given(journeys())
 def test_three_ways_tell_the_same(journey: dict[str, Any]) -> None:
     alone = Alone(journey).play()

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
+import pytest
+
 from recovery_ops.rules.facts import ALL_FACTS
 from recovery_ops.wire.catalogue import BRIEFS, catalogue
+
+pytestmark = pytest.mark.quick
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

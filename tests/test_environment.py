@@ -13,6 +13,8 @@ from recovery_ops import environment
 from recovery_ops.environment import Misconfigured
 from tests.support.processes import ROOT, Running
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("value", "is_on"),

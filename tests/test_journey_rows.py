@@ -24,6 +24,8 @@ from recovery_ops.rules.words import (
 from tests.journeys.playing import Told
 from tests.support.journeys import JOURNEYS, alone, read
 
+pytestmark = pytest.mark.quick
+
 
 @dataclass(frozen=True)
 class Seen:

@@ -17,6 +17,8 @@ from tests.journeys import dispatching, running
 from tests.journeys.playing import InRuntime, Told
 from tests.support.journeys import JOURNEYS, alone, read
 
+pytestmark = pytest.mark.quick
+
 
 def plain(fact: Fact) -> dict[str, Any]:
     event = wire.encode(Record(fact=fact, uid="", sequence_number=0, at_ns=0))

@@ -14,6 +14,8 @@ from packaging.utils import canonicalize_name
 
 from tests.support.processes import ROOT
 
+pytestmark = pytest.mark.quick
+
 LOCKS = ROOT / "recovery_ops" / "locks"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NAMES = ("server", "test", "integrations", "bench", "audit")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 TOKENS = Path(__file__).parent.parent / "static" / "tokens.css"
 SCHEMES = ("light", "dark", "light, more contrast", "dark, more contrast")
 TEXTS = ("ink", "ink-2", "ink-3")

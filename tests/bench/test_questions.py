@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 from recovery_ops.bench import questions
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -90,6 +92,7 @@ def is_asking(words: str, found: object) -> bool:
     return "environment" in inspect.signature(found).parameters or "quer" in words.lower()  # type: ignore[arg-type]
 
 
+@pytest.mark.default
 def test_every_question_in_use_is_measured_or_says_why_not() -> None:
     files = [path for place in ASKERS for path in found_at(place)]
     own = {f"{module.replace('.', '/')}.py" for module in ASKING}

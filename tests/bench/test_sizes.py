@@ -10,6 +10,7 @@ from recovery_ops.rules.words import Category
 from tests.support.stories import Story, failed
 
 
+@pytest.mark.default
 @pytest.mark.django_db
 def test_each_part_of_a_store_with_facts_takes_something() -> None:
     story = Story()

@@ -196,3 +196,9 @@ EMPTY = {
         "resets",
     )
 } | {name: ADMINS[name] for name in ("degradations", "amplification", "feedback", "saved views", "find", "wallboard")}
+LOOKS_LIKE_ANOTHER = {
+    *("overview of a week", "breakers by name", "trip a pattern", "reset", "triage of several", "escalate a cause"),
+    *("unclassified cause", "runs of an instance", "release", "overview kept to", "settings kept to", "retired agents"),
+    *("a view to save", "many breakers", "mark as golden", "say what was bad"),
+}
+"""Screens of a template that another screen shows, too."""

@@ -58,6 +58,7 @@ def test_what_begins_later_ends_by_the_clock_on_which_it_was_typed(visit: Visit)
     expect(dialog.locator("output[data-ends]")).to_have_text(f"{begins:%Y-%m-%d} 15:05:00 Asia/Kolkata")
 
 
+@pytest.mark.default
 def test_a_breaker_is_tripped_by_keyboard_and_returned_to_auto(visit: Visit) -> None:
     page = visit("/breakers/crm.update")
     page.get_by_role("link", name="Trip…").focus()
@@ -99,6 +100,7 @@ def test_the_end_is_counted_from_the_beginning_that_is_typed(visit: Visit, addre
     expect(page.get_by_text("That is at")).not_to_contain_text("14:00:00 UTC")
 
 
+@pytest.mark.default
 def test_without_script_an_act_is_a_page(visit: Visit, stage: Stage) -> None:
     page = visit("/breakers/model:large", java_script_enabled=False)
     page.get_by_role("link", name="Observe…").click()

@@ -14,7 +14,17 @@ from playwright.sync_api import Browser, Page, expect
 
 from recovery_ops.rules.words import State
 from tests.browser.axe import EVERYTHING, LOST, WIDE, faults_of, faults_of_form, faults_on, found_by_axe
-from tests.browser.screens import ADMINS, EMPTY, FORMS, OFFICE_FORMS, REFUSED, REFUSED_FORMS, SCREENS, WRONG
+from tests.browser.screens import (
+    ADMINS,
+    EMPTY,
+    FORMS,
+    LOOKS_LIKE_ANOTHER,
+    OFFICE_FORMS,
+    REFUSED,
+    REFUSED_FORMS,
+    SCREENS,
+    WRONG,
+)
 from tests.browser.stage import Stage
 from tests.support.processes import Server
 from tests.support.stories import counted, heartbeat, moved
@@ -29,6 +39,7 @@ SEND = """() => {
 }"""
 
 
+@pytest.mark.default
 def test_another_scheme_changes_nothing_but_colours() -> None:
     """By `light-dark()`, which takes colours and nothing else; so one look at each width tells the rest of both."""
     styles = re.sub(r"/\*.*?\*/", "", "".join(path.read_text() for path in STATIC.glob("*.css")), flags=re.DOTALL)
@@ -38,6 +49,7 @@ def test_another_scheme_changes_nothing_but_colours() -> None:
     assert all(re.fullmatch(r"color-scheme: [a-z ]+;?", body) for body in told)
 
 
+@pytest.mark.default
 def test_what_looks_sees_what_is_wrong(page: Page) -> None:
     """And what a part alone is asked about, only there."""
     faults = "<img src=x><p style='color:#aaa'>pale</p>" + 2 * "<button style='width:9px;height:9px'>b</button>"
@@ -60,6 +72,16 @@ def desk(browser: Browser, stage: Stage) -> Iterator[Page]:
             timeout=60_000
         )  # the worker has looked
         yield page
+
+
+@pytest.mark.default
+def test_axe_finds_nothing_on_any_template(desk: Page, office: Page, stage: Stage, subtests: pytest.Subtests) -> None:
+    """Each once, light and wide, then dark and narrow. `--all` looks at every screen in everything that it can wear."""
+    pages = {name: (desk, path) for name, path in SCREENS.items()} | {name: (office, ADMINS[name]) for name in ADMINS}
+    for name, (page, path) in pages.items():
+        if name not in LOOKS_LIKE_ANOTHER:
+            with subtests.test(screen=name):
+                assert faults_on(page, stage.server.url, name, path, faults_of_form) == []
 
 
 @pytest.mark.parametrize("name", [*SCREENS, *WRONG])

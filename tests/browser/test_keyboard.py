@@ -15,6 +15,7 @@ from tests.browser.stage import Stage
 Visit = Callable[..., Page]
 
 
+@pytest.mark.default
 def test_the_palette_finds_opens_and_gives_the_focus_back(visit: Visit) -> None:
     page = visit("/breakers")
     page.keyboard.press("Control+k")
@@ -89,6 +90,7 @@ def test_a_row_is_looked_into_beside_the_list_and_the_address_keeps_it(visit: Vi
     assert "peek" not in page.url
 
 
+@pytest.mark.default
 def test_breakers_are_chosen_by_keys_and_taken_to_one_form(visit: Visit) -> None:
     page = visit("/breakers?sort=name")
     for key in ("j", "J", "x"):

@@ -35,6 +35,7 @@ def mark(page: Page) -> None:
     page.evaluate("window.isStillThisPage = true")
 
 
+@pytest.mark.default
 def test_a_fact_is_on_the_page_without_a_reload(stage: Stage, visit: Visit) -> None:
     page = visit("/breakers/model:large")
     mark(page)
@@ -69,6 +70,7 @@ def test_the_navigation_counts_what_does_not_flow(stage: Stage, visit: Visit) ->
     expect(count).to_have_text(re.compile(rf"\b{already}$"), timeout=PATIENCE_MS)
 
 
+@pytest.mark.default
 def test_focus_selection_and_open_menus_survive(stage: Stage, visit: Visit) -> None:
     page = visit("/breakers")
     page.get_by_role("link", name="crm.update").focus()

@@ -14,6 +14,7 @@ from events.amplification import amplification
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import RetryScheduled
 from recovery_ops.rules.words import Category, DelaySource
+from tests.support.examples import examples
 from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW, Story, ago, counted
@@ -91,7 +92,7 @@ def test_background_that_retries_capacity_failures_breaks_the_rules() -> None:
     assert untold(told.text, 1) == []
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(5, 20), deadline=None)
 @given(st.lists(st.integers(0, 9 * 3600), min_size=1, max_size=8), st.integers(1, 9 * 60), st.integers(0, 240))
 def test_the_widest_sums_say_what_the_minutes_say(moments: list[int], length_min: int, ago_min: int) -> None:
     environment = f"wide-{abs(hash((tuple(moments), length_min, ago_min)))}"

@@ -72,6 +72,7 @@ def client(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> 
         loop.call_soon_threadsafe(server.close)
 
 
+@pytest.mark.default
 def test_whoever_looks_for_ten_minutes_has_seen_every_phase_of_the_script() -> None:
     assert LASTS_S <= TEN_MINUTES_S
     seen = dict(phase_at(second) for second in range(int(LASTS_S)))

@@ -32,7 +32,7 @@ COLUMNS += [("double precision", st.floats(allow_nan=False))]
 
 
 @on_postgres
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_what_is_written_is_read(engine: str, data: st.DataObject) -> None:
     for kind, values in COLUMNS:

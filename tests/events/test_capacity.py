@@ -25,6 +25,7 @@ from events.tasks import look_back_for_outages, look_for_outages
 from recovery_ops.rules.facts import AttemptSucceeded, Escalated, FallbackActivated, RetryScheduled, RunFinished
 from recovery_ops.rules.words import Category, DelaySource, RunStatus, State
 from tests.support.capacity import HELIOS, storm
+from tests.support.examples import examples
 from tests.support.query_steps import steps
 from tests.support.stories import NOW, Story, failed, moved
 
@@ -347,7 +348,7 @@ def test_the_tasks_do_it_for_every_environment(monkeypatch: pytest.MonkeyPatch) 
 _BURSTS = st.lists(st.tuples(st.integers(0, 5400), st.sampled_from(["large", "small"])), min_size=1, max_size=4)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(8, 30), deadline=None)
 @given(_BURSTS, st.data())
 def test_any_order_of_arrival_ends_in_the_same_events(bursts: list[tuple[int, str]], data: st.DataObject) -> None:
     def told(environment: str, order: list[tuple[int, str]]) -> list[tuple[str, int, int]]:

@@ -27,6 +27,7 @@ from events.capacity.rows import CapacityEventRow
 from recovery_ops.rules.facts import FallbackActivated
 from recovery_ops.rules.words import Category, State
 from tests.support.capacity import storm
+from tests.support.examples import examples
 from tests.support.sentences import left_out
 from tests.support.stories import NOW, Story, ago, moved
 
@@ -306,7 +307,7 @@ _BURSTS = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(8, 30), deadline=None)
 @given(_BURSTS, st.data())
 def test_any_order_of_arrival_ends_in_the_same_wholes(
     bursts: list[tuple[int, str, str | None, Category]], data: st.DataObject

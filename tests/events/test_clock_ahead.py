@@ -19,6 +19,7 @@ from events.store import store_facts
 from events.summing import COUNTERS, DIMENSIONS
 from recovery_ops.rules.words import State
 from tests.support import folds as fold
+from tests.support.examples import examples
 from tests.support.folds import NOW_US, Told, check, clear, some_facts
 
 DAY_S = 86_400.0
@@ -29,7 +30,7 @@ _Story = list[tuple[int, Any]]
 
 stories = st.lists(st.tuples(st.integers(0, 1), some_facts | st.builds(fold.stated, st.integers(0, 3))), max_size=12)
 pieces = st.lists(st.integers(0, 12), max_size=4)
-once_more = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+once_more = settings(max_examples=examples(4, 16), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def told(story: _Story, *, ahead_s: float) -> _Records:

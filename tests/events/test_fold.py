@@ -35,6 +35,7 @@ from events.summing import COUNTERS
 from recovery_ops.rules import facts
 from recovery_ops.rules.facts import Fact as AnyFact
 from recovery_ops.rules.words import Category, DelaySource, State, StopReason, Trigger
+from tests.support.examples import examples
 from tests.support.folds import (
     NOW,
     NOW_US,
@@ -273,7 +274,7 @@ def deliveries(draw: st.DrawFn, moments: Any = moments) -> tuple[list[Any], list
     return records, [arriving[start:end] for start, end in pairwise(bounds)]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8, 40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(told=deliveries())
 def test_no_order_batching_or_repetition_changes_the_tables(engine: str, told: tuple[Any, Any]) -> None:
     records, arriving = told
@@ -287,7 +288,7 @@ def test_no_order_batching_or_repetition_changes_the_tables(engine: str, told: t
     check()
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8, 40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(told=deliveries(moments | ahead))
 def test_a_clock_that_runs_ahead_leaves_the_tables_as_the_facts_say(engine: str, told: tuple[Any, Any]) -> None:
     records, arriving = told  # such a fact happened when it came, so the tables depend on when that was

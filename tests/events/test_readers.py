@@ -94,7 +94,7 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
     return request(*records)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     drawn=requests(),
     coding=st.sampled_from(list(CODINGS)),

@@ -22,6 +22,7 @@ from events.cardinality import known_names
 from events.models import Agent, AgentKey, Fact
 from events.reporters import reporters
 from recovery_ops.wire import names
+from tests.support.examples import examples
 from tests.support.otlp import JSON, PROTOBUF, Door, attributes, protobuf, record, request, value
 from tests.support.spans import NOW_US, as_protobuf, exception, said, span, texts, traces
 
@@ -126,7 +127,7 @@ def clear() -> None:
 
 
 @settings(
-    max_examples=12,
+    max_examples=examples(6, 12),
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

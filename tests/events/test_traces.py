@@ -24,6 +24,7 @@ from events.retention import sweep_facts
 from events.sent import Encoding, Signal
 from events.store import store_facts
 from events.traces import settle
+from tests.support.examples import examples
 from tests.support.otlp import Door, attributes, request
 from tests.support.spans import CHAT, NOW_US, TRACE, exception, failed, logged, rows, span, traces
 from tests.support.stores import store_at
@@ -122,7 +123,7 @@ def trees(draw: st.DrawFn) -> tuple[list[Span], list[list[Span]]]:
     return spans, [arriving[start:end] for start, end in pairwise([0, *cuts, count])] + [[one] for one in again]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8, 40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(told=trees())
 def test_any_split_of_a_trace_tells_what_the_whole_tells(
     engine: str, told: tuple[list[Span], list[list[Span]]]
@@ -139,7 +140,7 @@ def test_any_split_of_a_trace_tells_what_the_whole_tells(
     check()
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8, 40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=trees(), data=st.data())
 def test_a_trace_that_is_sent_twice_in_any_order_and_split_tells_what_the_whole_tells(
     engine: str, tree: tuple[list[Span], list[list[Span]]], data: st.DataObject
@@ -323,7 +324,7 @@ def deliver_logs(*logs: dict[str, Any]) -> None:
             transaction.set_rollback(not is_committed)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8, 40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     requests=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), min_size=1, max_size=5),
     events=st.integers(0, 3),

@@ -6,11 +6,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.support.agents import manage_each
 from tests.support.desk import Desk
 from tests.support.processes import ROOT, Running, Server, eventually
 
 
+@pytest.mark.default
 def test_a_run_that_waits_ends_when_a_person_wants_it_to(start_server: Callable[..., Server], tmp_path: Path) -> None:
     server = start_server()
     port = server.url.rsplit(":", 1)[1].rstrip("/")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from django.conf import settings
 
 from recovery_ops.bench.detection import AIM_S, events_of, seen_after_s
@@ -12,6 +13,7 @@ from recovery_ops.bench.served import served
 LOOK = settings.CELERY_BEAT_SCHEDULE["look for outages"]
 
 
+@pytest.mark.default
 def test_the_schedule_looks_at_least_every_five_seconds() -> None:
     """So ten seconds hold one whole period, and as long again for the look itself."""
     assert LOOK["task"] == "events.tasks.look_for_outages"

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.agents import manage_each
@@ -15,6 +16,7 @@ from tests.support.processes import Server
 PATIENCE_MS = 60_000
 
 
+@pytest.mark.default
 def test_a_question_reaches_a_manager_and_the_answer_reaches_the_agent(
     page: Page, start_server: Callable[..., Server], tmp_path: Path
 ) -> None:

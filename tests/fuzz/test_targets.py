@@ -30,7 +30,7 @@ def damaged(draw: st.DrawFn, seeds: list[bytes]) -> bytes:
 def test_nothing_but_what_is_allowed_comes_of_any_bytes(name: str) -> None:
     target = TARGETS[name]
 
-    @settings(max_examples=150, deadline=None)
+    @settings(deadline=None)
     @given(st.binary(max_size=200) | damaged(list(SEEDS[name])))
     def thrown(data: bytes) -> None:
         target(data)

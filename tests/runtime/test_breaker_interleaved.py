@@ -234,7 +234,7 @@ class Interleaved(RuleBasedStateMachine):
 
 
 TestInterleaved = Interleaved.TestCase
-TestInterleaved.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestInterleaved.settings = settings(stateful_step_count=25, deadline=None)
 
 
 def test_a_probe_under_many_threads_is_exactly_one() -> None:

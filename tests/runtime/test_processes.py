@@ -13,6 +13,8 @@ import pytest
 from tests.support.http_server import Server, attributes, resource_of, serving, silent_until, stored
 from tests.support.processes import ROOT, Running, clean_environment, eventually
 
+pytestmark = pytest.mark.default
+
 PRELUDE = """
 import os, signal, sys, time
 from pathlib import Path

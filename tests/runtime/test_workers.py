@@ -22,6 +22,8 @@ from recovery_ops.rules.words import State
 from tests.support.http_server import Server, Stream, attributes, event, resource_of, serving
 from tests.support.processes import ROOT, Running, eventually
 
+pytestmark = pytest.mark.default
+
 AGENT = """
 from recovery_ops.runtime import CircuitOpen, Recovery, RecoveryExhausted
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from events.moments import from_us, to_us
@@ -266,7 +266,6 @@ STATES = st.sampled_from(list(State))
 MOVES = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 2), STATES), max_size=25)
 
 
-@settings(max_examples=40)
 @given(moves=MOVES, until=st.integers(0, 3000), start=st.integers(60, 4000), length=st.integers(1, 4000))
 def test_lanes_tile_the_window_whatever_happened(
     moves: list[tuple[int, int, State]], until: int, start: int, length: int

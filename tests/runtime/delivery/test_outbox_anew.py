@@ -15,6 +15,8 @@ from recovery_ops.runtime.delivery.outbox import Outbox
 from recovery_ops.runtime.testing import PushedClock
 from tests.support.outbox import drained, entries, in_a_process
 
+pytestmark = pytest.mark.default
+
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="limits of files are of POSIX")
 
 _ROOM = 100_000

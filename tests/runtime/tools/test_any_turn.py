@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from recovery_ops.rules.tools.transcript import faults
@@ -102,7 +102,6 @@ def turned(lab: Lab, plans: list[dict[str, Any]], permission: Any, *, for_tasks:
 
 
 @pytest.mark.parametrize("for_tasks", [False, True], ids=["threads", "tasks"])
-@settings(max_examples=120)
 @given(plans=st.lists(PLANS, min_size=1, max_size=6), permission=st.sampled_from([None, True, False, "not today"]))
 def test_every_call_has_exactly_one_result_in_order(
     for_tasks: bool, plans: list[dict[str, Any]], permission: object
@@ -118,7 +117,6 @@ def test_every_call_has_exactly_one_result_in_order(
         assert one.kind is not ResultKind.CANCELLED or not one.is_error
 
 
-@settings(max_examples=80)
 @given(plans=st.lists(PLANS, min_size=1, max_size=6), cut=st.integers(0, 6))
 def test_a_conversation_that_was_cut_anywhere_is_whole_after_a_resume(plans: list[dict[str, Any]], cut: int) -> None:
     lab = Lab()

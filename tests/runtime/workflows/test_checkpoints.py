@@ -20,6 +20,7 @@ from recovery_ops.runtime.claims import Claim
 from recovery_ops.runtime.errors import CheckpointFailed
 from recovery_ops.runtime.workflows.checkpoint_store import Flow, Progress, StepError, StepRecord
 from recovery_ops.runtime.workflows.checkpoints import SqliteCheckpoints
+from tests.support.examples import examples
 
 FLOW = Flow("refund", "order-7")
 OTHER = Flow("refund", "order-8")
@@ -297,5 +298,5 @@ class TwoRunners(RuleBasedStateMachine):
         self.home.cleanup()
 
 
-TwoRunners.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TwoRunners.TestCase.settings = settings(max_examples=examples(15, 60), stateful_step_count=40, deadline=None)
 TestTwoRunners = TwoRunners.TestCase

@@ -15,6 +15,8 @@ from recovery_ops.runtime.workflows.checkpoints import SqliteCheckpoints
 from recovery_ops.runtime.workflows.workflow import Workflow
 from tests.support.processes import ROOT, Running
 
+pytestmark = pytest.mark.default
+
 PRELUDE = """
 import os, signal, sys
 from pathlib import Path
