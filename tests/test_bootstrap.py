@@ -121,6 +121,7 @@ def test_the_first_start_makes_the_environment_and_the_second_only_uses_it(check
     assert checkout.start("check").text.count("\n") == 1
 
 
+@pytest.mark.full
 def test_a_new_lock_installs_again(checkout: Checkout) -> None:
     checkout.start("check")
     checkout.lock("2.0")

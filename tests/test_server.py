@@ -93,6 +93,7 @@ def test_a_busy_port_is_told_in_one_sentence_and_nothing_is_made(tmp_path: Path)
     assert not (tmp_path / "server.lock").exists()
 
 
+@pytest.mark.full
 def test_a_second_server_on_the_same_data_says_who_has_it(start_server: StartServer, tmp_path: Path) -> None:
     first = start_server()
     command = [
@@ -169,6 +170,7 @@ def test_an_unfinished_request_delays_the_end_by_seconds_only(start_server: Star
         assert server.end(timeout_s=30) == 0
 
 
+@pytest.mark.full
 def test_it_keeps_its_store_in_postgresql_when_told_to(start_server: StartServer, postgres_url: str) -> None:
     server = start_server(env={"RECOVERY_OPS_DATABASE_URL": postgres_url})
     assert "PostgreSQL, database test_" in server.text

@@ -11,6 +11,7 @@ import pytest
 from tests.support.processes import ROOT, clean_environment
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("ci", "code", "summary"),
     [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -73,10 +73,10 @@ def test_without_changes_one_slice_runs_in_turn() -> None:
     ("marks", "code", "problem"),
     [("quick", 0, ""), ("full", 5, ""), ("quick,full", 4, "is of 2 tiers")],
 )
-def test_marks_decide_and_two_fail_the_collection(tmp_path: Path, marks: str, code: int, problem: str) -> None:
+def test_marks_decide_and_two_fail_the_collection(marks: str, code: int, problem: str) -> None:
     folder = ROOT / "tests" / "wire"
     lines = [f"@pytest.mark.{name}\n" for name in marks.split(",")]
-    file = folder / f"test_made_{tmp_path.name}.py"
+    file = folder / f"test_made_{uuid4().hex}.py"
     file.write_text(f"import pytest\n\n{''.join(lines)}def test_x() -> None: ...\n")
     try:
         words = [sys.executable, "-m", "pytest", "--tier=quick", "-q", "-p", "no:cacheprovider", str(file)]

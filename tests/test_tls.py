@@ -115,6 +115,7 @@ def test_browsers_are_told_to_come_by_tls_only(browser: httpx.Client, server: Se
     assert "set-cookie" not in plain.headers
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("path", OF_PROGRAMS)
 def test_programs_are_sent_nowhere(server: Server, path: str, scheme: str) -> None:

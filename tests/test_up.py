@@ -54,7 +54,10 @@ def test_an_account_whose_password_cannot_be_kept_is_not_made(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGKILL, -signal.SIGKILL)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 0), pytest.param(signal.SIGKILL, -signal.SIGKILL, marks=pytest.mark.full)],
+)
 def test_the_demonstration_reports_and_nothing_of_it_stays(tmp_path: Path, number: signal.Signals, code: int) -> None:
     with Server(tmp_path / "data", has_demo=True, is_first_start=True) as server:
         server.said("the first facts are in", timeout_s=180)

@@ -44,22 +44,26 @@ def step(folder: Path, *, knows: str = "", weak: tuple[str, ...] = (), hears: bo
     return done.returncode, done.stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("knows", ["pypi", "osv"])
 def test_a_weakness_that_a_service_knows_fails_the_build(tmp_path: Path, knows: str) -> None:
     code, told = step(tmp_path, knows=knows, weak=("PYSEC-1",))
     assert (code, "good 1: PYSEC-1" in told) == (1, True)
 
 
+@pytest.mark.full
 def test_where_none_is_known_the_build_passes(tmp_path: Path) -> None:
     code, told = step(tmp_path, knows="osv")
     assert (code, told.splitlines()[-1]) == (0, "pip-audit: nothing found")
 
 
+@pytest.mark.full
 def test_where_nobody_answers_it_claims_nothing(tmp_path: Path) -> None:
     code, told = step(tmp_path)
     assert (code, "not audited, because no service answers" in told, "nothing found" in told) == (0, True, False)
 
 
+@pytest.mark.full
 def test_a_step_that_would_not_tell_fails_the_build(tmp_path: Path) -> None:
     code, told = step(tmp_path, knows="pypi", hears=False)
     assert (code, "the step told []" in told) == (1, True)

@@ -218,6 +218,7 @@ _READ_SPANS = "sent.check_parts(body, sent.Signal.TRACES); sent.read_spans(body,
 _READ_JSON = "sent.otlp_json.read_logs(body)"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("make", "read", "size"),
     [

@@ -253,11 +253,7 @@ _HEADS: tuple[Column[Row], ...] = (
     Column(name="run", word="Current run", key=lambda row: row.work.current_run or None),
     Column(name="success", word="Success", key=lambda row: row.work.success_rate, is_number=True),
     Column(
-        name="tokens",
-        word="Tokens / min",
-        key=lambda row: row.work.tokens_per_min,
-        is_number=True,
-        is_most_first=True,
+        name="tokens", word="Tokens / min", key=lambda row: row.work.tokens_per_min, is_number=True, is_most_first=True
     ),
     Column(name="seen", word="Heartbeat", key=lambda row: row.agent.last_seen),
     Column(name="revision", word="Revision", key=lambda row: row.agent.revision, is_number=True),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.contrib import messages
@@ -25,7 +24,6 @@ from events.capacity.asking import (
     waits_asked_for,
 )
 from events.capacity.bounds import bounds_of
-from events.capacity.moves import BreakerMoves
 from events.capacity.narrowing import GOING_ON, OVER, Narrow
 from events.capacity.rows import OWNER_CHIPS, OWNER_WORDS, CapacityEventRow, going_on
 from events.empties import Empty, none_in, relaxed
@@ -37,7 +35,7 @@ from events.queries.sums import Sums
 from events.recoveries.asking import recoveries, today_of
 from events.scoped import NAMES
 from events.window import PRESETS, Window, window_in
-from events.wording import clock_text, count_text, listing, span_text, state_word, zone_word
+from events.wording import clock_text, count_text, listing, span_text
 from recovery_ops.control.capacity_words import customer_words
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.cursors import cursor_of
@@ -46,13 +44,21 @@ from recovery_ops.control.marks import acts_and_snoozes
 from recovery_ops.control.notify.budgets import budget_rows, burn_alerts
 from recovery_ops.control.views.capacity_classes import CLASSES, by_class
 from recovery_ops.control.views.capacity_compared import compared
+from recovery_ops.control.views.capacity_facts import (
+    answers_of,
+    breakers_now,
+    codes_of,
+    facts_of,
+    moved,
+    reached,
+    reached_beside_runs,
+)
 from recovery_ops.control.views.capacity_runs import runs_href, runs_reached
 from recovery_ops.control.views.capacity_tiles import capacity_tiles
 from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.facets import Facet, facets_of
 from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
 from recovery_ops.control.views.paging import from_the_start, page, place_asked
-from recovery_ops.control.views.run import dollars
 from recovery_ops.control.views.strip import Strip, capacity_rows, empty_share, twin_of
 from recovery_ops.control.views.tiles import Tile
 from recovery_ops.control.views.week import week_of
@@ -113,8 +119,7 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
         "tiles": _tiles(environment, sums, found, window, is_dark=is_dark),
         "budgets": budget_rows(environment, now=now, open_alerts=open_burns),
         "burns": burns,
-        "sentence": _sentence(found, last, now, is_dark=is_dark),
-        "outlook": _outlook(found, last, is_dark=is_dark),
+        **_heading(found, last, now, is_dark=is_dark),
         "heat": None if is_week else _heat(sums, window),
         **_beside(sums, found, window, environment, now),
         "class_words": CLASSES,
@@ -170,7 +175,7 @@ def _columns(request: HttpRequest, environment: str, shown: Sequence[CapacityEve
 
 
 def _cells_shown(row: CapacityEventRow, now: datetime) -> tuple[CapacityEventRow, str, str, timedelta, str, str]:
-    return row, _codes(row), _reached_beside_runs(row), row.lasted(now), _WORDS[row.owner.value], runs_href(row)
+    return row, codes_of(row), reached_beside_runs(row), row.lasted(now), _WORDS[row.owner.value], runs_href(row)
 
 
 _COLUMNS = (
@@ -208,10 +213,10 @@ _COLUMNS = (
 def _cells(row: CapacityEventRow, now: datetime) -> tuple[Cell, ...]:
     return (
         *(row.number, row.name, ", ".join(row.regions), OWNER_WORDS[row.owner], row.started, row.last, row.is_over),
-        *(row.lasted(now).total_seconds(), row.failures, _codes(row)),
-        *(_answers(row), row.foreground, row.background, ", ".join(row.operations), ", ".join(row.services)),
+        *(row.lasted(now).total_seconds(), row.failures, codes_of(row)),
+        *(answers_of(row), row.foreground, row.background, ", ".join(row.operations), ", ".join(row.services)),
         *(row.runs, row.instances, row.peak_per_min, row.longest_wait_s, ", ".join(row.breakers)),
-        *("; ".join(f"{one.breaker}: {_moved(one)}" for one in row.moves), row.fallbacks),
+        *("; ".join(f"{one.breaker}: {moved(one)}" for one in row.moves), row.fallbacks),
         *(row.waiting, row.tokens, None if row.cost_usd is None else round(row.cost_usd, 4)),
     )
 
@@ -236,7 +241,7 @@ def one_event(request: HttpRequest, *, environment: str, number: int) -> HttpRes
         "owner_words": OWNER_WORDS[row.owner],
         "sentence": _telling(row, now),
         "customer_words": customer_words(row, now),
-        "facts": [*_facts(row), *_standing(row, environment, now)],
+        "facts": [*facts_of(row), *breakers_now(row, environment, now)],
         "beside": listing(struck_beside(row, environment), most=4),
         "categories": [(one.value, count, _share(count, row)) for one, count in row.categories.items()],
         "operations": [(name, count, _share(count, row)) for name, count in row.operations.items()],
@@ -345,6 +350,12 @@ def _newest_over(
     return newest_over(environment, now=now, bounds=bounds)
 
 
+def _heading(
+    rows: Sequence[CapacityEventRow], last: CapacityEventRow | None, now: datetime, *, is_dark: bool
+) -> dict[str, str]:
+    return {"sentence": _sentence(rows, last, now, is_dark=is_dark), "outlook": _outlook(rows, last, is_dark=is_dark)}
+
+
 def _sentence(rows: Sequence[CapacityEventRow], last: CapacityEventRow | None, now: datetime, *, is_dark: bool) -> str:
     """What goes on, or ended last; `is_dark`: the range reaches until now, and nobody reports any more."""
     current = going_on(rows)
@@ -374,153 +385,13 @@ def _telling(row: CapacityEventRow, now: datetime) -> str:
         else f"since {clock_text(row.started, today=now)}"
     )
     so_far = "" if row.is_over else " so far"
-    reached = f"; {_reached(row)}{so_far}" if row.is_read else ""
-    return f"{row.name}: {owner[:1].lower()}{owner[1:]}, {when}{reached}."
-
-
-def _reached(row: CapacityEventRow) -> str:
-    return _reached_on(row, f"{count_text(row.runs, 'run')} on " if row.runs else "")
-
-
-def _reached_beside_runs(row: CapacityEventRow) -> str:
-    """The same where its runs have a column of their own."""
-    return _reached_on(row, "")
-
-
-def _reached_on(row: CapacityEventRow, runs: str) -> str:
-    if not row.is_read:
-        return "being read"
-    least = "at least " if row.is_partial else ""
-    waiting = f", {count_text(row.waiting, 'run waits', 'runs wait')}" if row.waiting else ""
-    return f"{least}{runs}{count_text(row.instances, 'instance')}{waiting}"
+    impact = f"; {reached(row)}{so_far}" if row.is_read else ""
+    return f"{row.name}: {owner[:1].lower()}{owner[1:]}, {when}{impact}."
 
 
 def _line(row: CapacityEventRow, now: datetime) -> tuple[CapacityEventRow, str, str, timedelta]:
     """An event with its codes, what it reached and how long it lasted, or lasts so far."""
-    return row, _codes(row), _reached(row), row.lasted(now)
-
-
-def _codes(row: CapacityEventRow) -> str:
-    """`316 × overloaded, 16 × rate_limited`: the two most frequent, and how many others."""
-    kinds = [f"{count:,} × {one.value}" for one, count in row.categories.items()]
-    others = sum(list(row.categories.values())[2:])
-    return ", ".join([*kinds[:2], *([count_text(others, "other")] if others else [])])
-
-
-def _answers(row: CapacityEventRow) -> str:
-    """`529 (122 times), 429 (37 times) and no answer (4 times)`: what the service said, the most frequent first."""
-    told = [f"{code or 'no answer'} ({count_text(count, 'time')})" for code, count in row.codes.items()]
-    return listing(told, most=6)
-
-
-def _agents(row: CapacityEventRow) -> str:
-    """`research-agent (5 instances) and support-agent (4 instances)`."""
-    return listing([f"{name} ({count_text(count, 'instance')})" for name, count in row.services.items()], most=6)
-
-
-def _regions(row: CapacityEventRow) -> str:
-    """`eu-west-1 (316 failures), us-east-1 (16 failures)`, and how many did not say where."""
-    told = [f"{region} ({count_text(count, 'failure')})" for region, count in row.regions.items()]
-    unsaid = row.failures - sum(row.regions.values())
-    return listing([*told, *([f"{count_text(unsaid, 'failure')} without one"] if unsaid > 0 else [])], most=6)
-
-
-@dataclass(frozen=True, slots=True)
-class _Fact:
-    """One line of what an event was: its code, its heading, what is said, and the value behind it where one is."""
-
-    name: str
-    word: str
-    said: str
-    value: object = None
-
-
-def _facts(row: CapacityEventRow) -> list[_Fact]:
-    of_newest = ", of those that were read one by one" if sum(row.codes.values()) < row.failures else ""
-    told = [
-        _Fact("owner", "Whose", OWNER_WORDS[row.owner], row.owner.value),
-        _Fact(
-            "failures",
-            "Failed attempts",
-            f"{row.failures:,}: {row.foreground:,} foreground, {row.background:,} background",
-            row.failures,
-        ),
-        *([_Fact("regions", "Regions", _regions(row))] if row.regions else []),
-        *([_Fact("codes", "Codes", _answers(row) + of_newest)] if row.codes else []),
-        _Fact("reached", "Reached", _reached(row)),
-        *([_Fact("agents", "Agents", _agents(row))] if row.services else []),
-        _Fact("peak", "Worst minute", _worst_minute(row), row.peak_per_min),
-        _Fact(
-            "wait",
-            "Asked to wait",
-            "no Retry-After was seen" if row.longest_wait_s is None else f"up to {span_text(row.longest_wait_s)}",
-            row.longest_wait_s,
-        ),
-        # An event that was over before moves were counted knows only what opened.
-        *([] if row.moves else [_opened(row)]),
-        _Fact("fallbacks", "Answers by a fallback", f"{row.fallbacks:,}", row.fallbacks),
-        _Fact(
-            "waiting",
-            "Runs waiting",
-            count_text(row.waiting, "run") + " now" if row.waiting else "none now",
-            row.waiting,
-        ),
-        _Fact(
-            "tokens",
-            "Estimated tokens",
-            _estimate(row, "" if row.tokens is None else f"{row.tokens:,}", row.spent.tokens_runs),
-            row.tokens,
-        ),
-        _Fact("cost", "Estimated cost", _estimate(row, dollars(row.cost_usd), row.spent.cost_runs), row.cost_usd),
-    ]
-    return told if row.is_read else told[:1]
-
-
-def _opened(row: CapacityEventRow) -> _Fact:
-    return _Fact("opened", "Breakers that opened", listing(list(row.breakers), most=6) or "none", len(row.breakers))
-
-
-def _standing(row: CapacityEventRow, environment: str, now: datetime) -> list[_Fact]:
-    """How the breakers of an outage that goes on stand, as the overview says it: who comes by a link reads it here."""
-    if row.is_over:
-        return []
-    meant = {one.breaker for one in row.moves} | set(row.breakers) | set(row.operations)
-    told = [
-        f"{one.name} is {state_word(one.worst)} on {one.counts.get(one.worst, 0)} of {one.instances}"
-        for one in queries.breakers_named(environment, meant, now=now)
-        if one.worst is not None and not one.is_flowing
-    ]
-    return [_Fact("breakers", "Breakers now", listing(told, most=4) or "all flow", len(told))]
-
-
-def _estimate(row: CapacityEventRow, amount: str, told: int) -> str:
-    """What the runs that it reached used in all, and by how many of them that is known."""
-    if not row.runs:
-        return "not known: its failures were in no run"
-    if not amount:
-        return f"not known: none of its {count_text(row.runs, 'run')} has said so"
-    if told >= row.runs and not row.is_partial:
-        return f"{amount}, used in all by its {count_text(told, 'run')}"
-    least = "at least " if row.is_partial else ""
-    return f"about {amount}, by the {told:,} of {least}{count_text(row.runs, 'run')} that said so"
-
-
-def _worst_minute(row: CapacityEventRow) -> str:
-    if not row.peak_at:
-        return "not known"
-    at = timezone.localtime(row.peak_at)
-    return f"{row.peak_per_min:,} failures at {at:%H:%M} {zone_word(at)}"
-
-
-def _moved(one: BreakerMoves) -> str:
-    """`opened 6 times in 4 instances from 14:02:07 UTC, half-open 5 times, closed at 14:05:30 UTC`, without the day."""
-    opened = f"opened {count_text(one.openings, 'time')} in {count_text(one.instances, 'instance')}"
-    tried = f", half-open {count_text(one.half_openings, 'time')}" if one.half_openings else ""
-    if one.closed_at is not None:
-        end = f"closed in all at {one.closed_at:%H:%M:%S} UTC"
-    else:
-        end = f"still open in {one.not_closed}"
-    return f"{opened} from {one.opened_at:%H:%M:%S} UTC{tried}, {end}"
+    return row, codes_of(row), reached(row), row.lasted(now)
 
 
 def _share(count: int, row: CapacityEventRow) -> float:
