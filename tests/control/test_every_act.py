@@ -7,6 +7,7 @@ through the same verbs on the command line.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from tests.support.api_client import Program
 from tests.support.channels import channel
 from tests.support.escalation_policies import chain
 from tests.support.escalations import asked, person
+from tests.support.isolated import rolled_back
 from tests.support.pages import signed_in
 from tests.support.stories import NOW, Story
 
@@ -77,10 +79,14 @@ CHANGED: dict[str, dict[str, Any]] = {
 """What stands in the row afterwards; who took it and until when it sleeps is looked at below."""
 
 
-@pytest.mark.parametrize("door", [by_form, by_api_each, by_api_at_once])
-@pytest.mark.parametrize("many", [1, 3])
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_act_is_done_by_every_door_for_one_and_for_many(verb: str, many: int, door: Door) -> None:
+def test_every_act_is_done_by_every_door_for_one_and_for_many(subtests: pytest.Subtests) -> None:
+    for verb, many, door in product(VERBS, (1, 3), (by_form, by_api_each, by_api_at_once)):
+        with subtests.test(verb=verb, many=many, door=door.__name__), rolled_back():
+            does(verb, many, door)
+
+
+def does(verb: str, many: int, door: Door) -> None:
+    """One act through one door, on a store of its own."""
     keys.forget_keys()
     signed_in(Role.RESPONDER, "bob")
     *ours, into = questions(*(f"tool-{number}" for number in range(many)), "into")

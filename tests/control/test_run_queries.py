@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -15,6 +17,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
 MOST_QUERIES = 15
 DAY_S = 86_400
+NARROWED = ("", "rung=5", "status=lost&rung=4", "status=lost&q=run-1", "q=nobody&took_s=10")
 
 
 @pytest.fixture
@@ -32,13 +35,12 @@ def full() -> None:
 
 
 @pytest.mark.usefixtures("full")
-@pytest.mark.parametrize("show", ["all", "running", "troubled"])
-@pytest.mark.parametrize("narrowed", ["", "rung=5", "status=lost&rung=4", "status=lost&q=run-1", "q=nobody&took_s=10"])
-@pytest.mark.parametrize("view", ["", "flows"])
-def test_however_full_the_store_a_list_of_runs_asks_little(show: str, narrowed: str, view: str) -> None:
+def test_however_full_the_store_a_list_of_runs_asks_little(subtests: pytest.Subtests) -> None:
     client = signed_in()
     client.get("/runs?range=6h")  # what a session asks once is asked now
-    with CaptureQueriesContext(connection) as queries:
-        page = client.get(f"/runs?range=6h&show={show}&view={view}&{narrowed}")
-    assert page.status_code == 200
-    assert len(queries) <= MOST_QUERIES
+    for show, narrowed, view in product(("all", "running", "troubled"), NARROWED, ("", "flows")):
+        with subtests.test(show=show, narrowed=narrowed, view=view):
+            with CaptureQueriesContext(connection) as queries:
+                page = client.get(f"/runs?range=6h&show={show}&view={view}&{narrowed}")
+            assert page.status_code == 200
+            assert len(queries) <= MOST_QUERIES

@@ -23,7 +23,7 @@ from tests.support.guide import FENCE, LINK, anchors, snippets
 from tests.support.processes import ROOT, Server, clean_environment, eventually
 
 PAGES = ("README.md", "docs/operating.md", "docs/runtime/production.md", "docs/changelog.md")
-NOT_DJANGO = frozenset({"bench", "drill", "test"})
+NOT_DJANGO = frozenset({"bench", "drill", "lint", "test"})
 """Commands that `manage.py` answers itself."""
 CACHED, WARNING = "what was known an hour ago", "results are up to 1 h old"
 """What the README's own fallback answers, and the warning that it declares."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from django.db import connections
 from django.db.utils import ConnectionHandler
+from pytest_django import DjangoDbBlocker
 
 from recovery_ops.control.actions import Refused
 from tests.support.stores import store_at
@@ -16,12 +17,19 @@ THREADS = 6
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def engine(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[Callable[[], None]]:
+def engine(
+    request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[Callable[[], None]]:
     """An empty store on each engine; a thread that calls what this yields uses it, too."""
     if request.param == "sqlite":
+        request.node.add_marker(pytest.mark.django_db(transaction=True))
+        request.getfixturevalue("transactional_db")
         yield lambda: None
         return
-    with store_at(request.getfixturevalue("migrated_postgres_url"), pool_size=THREADS + 2) as config:
+    with (
+        django_db_blocker.unblock(),
+        store_at(request.getfixturevalue("migrated_postgres_url"), pool_size=THREADS + 2) as config,
+    ):
 
         def enter() -> None:
             connections["default"] = ConnectionHandler({"default": config})["default"]
