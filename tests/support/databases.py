@@ -31,7 +31,11 @@ KEPT_TABLES = frozenset({"auth_permission", "django_content_type", "django_migra
 def template_key() -> str:
     """What a template depends on, as a name: other migrations or packages make another one."""
     digest = hashlib.sha256((ROOT / "recovery_ops" / "locks" / "test.txt").read_bytes())
-    for pattern in ("events/migrations/0*.py", "recovery_ops/control/migrations/0*.py", "events/engine_tables.py"):
+    for pattern in (
+        "events/migrations/0*.py",
+        "recovery_ops/control/migrations/0*.py",
+        "events/migration_operations.py",
+    ):
         for path in sorted(ROOT.glob(pattern)):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
