@@ -28,6 +28,7 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from recovery_ops.control.account_names import find_account
 from recovery_ops.control.actions.sign_ins import is_break_glass
 from recovery_ops.control.preferences import remember
 from recovery_ops.control.shortcuts import FIELD, TwoOfOne, typed
@@ -44,8 +45,8 @@ class SignInForm(AuthenticationForm):
     """A name and a password; which of the two was wrong is nobody's business."""
 
     error_messages = {
-        "invalid_login": "Name and password do not fit together. Both are case-sensitive.",
-        "inactive": "Name and password do not fit together. Both are case-sensitive.",
+        "invalid_login": "Name and password do not match. The password is case-sensitive.",
+        "inactive": "Name and password do not match. The password is case-sensitive.",
         "not_by_password": "Passwords do not open this console. Use {name}.",
     }
 
@@ -54,6 +55,8 @@ class SignInForm(AuthenticationForm):
         name, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
         if name is None or not password:
             return self.cleaned_data
+        account = find_account(name)
+        name = account.get_username() if account else name
         self.user_cache = get_adapter(self.request).authenticate(self.request, username=name, password=password)
         if self.user_cache is None:
             raise self.get_invalid_login_error()
