@@ -17,7 +17,6 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import requests
 from django.contrib.auth.models import User
-from django.core.cache import cache
 from django.test import Client
 
 from recovery_ops import single_sign_on
@@ -54,7 +53,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
 @pytest.fixture
 def says(running: tuple[str, Path], settings: Any) -> Says:
     """Set the console up for the provider; say who is there, and which lie it tells."""
-    cache.clear()
     address, people = running
     settings.SINGLE_SIGN_ON = single_sign_on.provider(said(address))
 

@@ -34,9 +34,10 @@ from recovery_ops.control.preferences import remember
 from recovery_ops.control.shortcuts import FIELD, TwoOfOne, typed
 from recovery_ops.control.sign_in import provider
 from recovery_ops.control.sign_in.adapters import refusal_page
+from recovery_ops.control.sign_in.limits import TOO_MANY
 from recovery_ops.control.views.answers import see_other
 
-UNPROCESSABLE = 422
+UNPROCESSABLE, TOO_MANY_REQUESTS = 422, 429
 _PROVED = "password"
 """Which password was typed, as a sign-in remembers it between its steps: another one gives another hash."""
 
@@ -77,8 +78,14 @@ def _ways(request: HttpRequest, address: str) -> dict[str, Any]:
     }
 
 
+def _status_of(form: Any) -> int:
+    """The status of a form with errors: 429 above a limit of failed attempts, else 422."""
+    codes = {error.code for errors in form.errors.as_data().values() for error in errors}
+    return TOO_MANY_REQUESTS if TOO_MANY in codes else UNPROCESSABLE
+
+
 class SignIn(LoginView):
-    """The door. A refused try is 422 and keeps the name that was typed."""
+    """The door. A refused try is 422 or 429 and keeps the name that was typed."""
 
     template_name = "control/sign_in.html"
     authentication_form = SignInForm
@@ -93,7 +100,7 @@ class SignIn(LoginView):
 
     def form_invalid(self, form: Any) -> TemplateResponse:
         return TemplateResponse(
-            self.request, self.template_name, self.get_context_data(form=form), status=UNPROCESSABLE
+            self.request, self.template_name, self.get_context_data(form=form), status=_status_of(form)
         )
 
     def get_context_data(self, **more: Any) -> dict[str, Any]:
@@ -136,7 +143,7 @@ class SecondFactor(AuthenticateView):
 
     def form_invalid(self, form: Any) -> HttpResponse:
         answer: HttpResponse = super().form_invalid(form)
-        answer.status_code = UNPROCESSABLE
+        answer.status_code = _status_of(form)
         return answer
 
 
@@ -154,7 +161,7 @@ class _Again:
 
     def form_invalid(self, form: Any) -> HttpResponse:
         answer: HttpResponse = self.render_to_response(self.get_context_data(form=form))  # type: ignore[attr-defined]
-        answer.status_code = UNPROCESSABLE
+        answer.status_code = _status_of(form)
         return answer
 
 
