@@ -111,6 +111,15 @@ def test_recovery_codes_are_shown_once_and_open_once(client: Client) -> None:
     assert other.post("/sign-in/code", {"code": codes[1]}).status_code == 422
 
 
+def test_pages_that_show_secrets_are_stored_nowhere(client: Client) -> None:
+    app = "/settings/you/sign-in/app"
+    shown = [client.get(app), client.post(app, {"code": "000000"}), client.get("/settings/you/sign-in/keys/add")]
+    add_app(client)
+    shown += [client.get("/settings/you/sign-in/codes"), client.post("/settings/you/sign-in/codes/new")]
+    assert [answer.status_code for answer in shown] == [200, 422, 200, 200, 302]
+    assert ["no-store" in answer.headers.get("Cache-Control", "") for answer in shown] == [True] * len(shown)
+
+
 def test_secrets_of_factors_are_not_in_the_database_as_they_are(client: Client, settings: Any) -> None:
     secret = add_app(client)
     kept = str(list(Authenticator.objects.values()))
