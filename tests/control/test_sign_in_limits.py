@@ -105,7 +105,7 @@ def test_two_processes_share_one_limit_of_tries(transactional_db: None, ana: Use
         doors += [door.replace("127.0.0.1", "localhost") for door in doors]
         page = requests.get(doors[0], timeout=20)
         typed = {"csrfmiddlewaretoken": Shown(page.text).fields["csrfmiddlewaretoken"], "password": "no"}
-        cookies = dict(page.cookies)
+        cookies = {one.name: one.value or "" for one in page.cookies}
 
         def ask(number: int) -> int:
             said = typed | {"username": "ana"}

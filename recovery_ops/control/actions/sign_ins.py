@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, NotRequired, Unpack
 
 from allauth.usersessions.models import UserSession
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.core.cache import cache
@@ -152,12 +154,14 @@ def _take_over(user: User, held: Iterable[Held], by: Actor) -> None:
         (one.environment, one.group): one for one in sorted(held, key=lambda one: list(Role).index(Role(one.role)))
     }
     wanted = set(ranked.values())
+    # Who signs in by a passkey of this console goes round the provider: what it said before does not hold for ever.
+    ends_at = timezone.now() + timedelta(seconds=settings.SESSION_LONGEST_S)
     if before == wanted:
+        rows.update(expires_at=ends_at)
         return
     rows.delete()
     RoleGrant.objects.bulk_create(
-        RoleGrant(user=user, environment=one.environment, group=one.group, role=one.role, source=RoleGrant.BY_GROUPS)
-        for one in sorted(wanted)
+        RoleGrant(**asdict(one), user=user, source=RoleGrant.BY_GROUPS, expires_at=ends_at) for one in sorted(wanted)
     )
     _note("account.groups", user, by, "as its groups say", {"roles": _told(wanted)}, before={"roles": _told(before)})
 

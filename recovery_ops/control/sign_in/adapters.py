@@ -155,8 +155,13 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
     ) -> None:
         if error == AuthError.CANCELLED:
             return
-        logger.warning("single sign-on did not let somebody in: %r", exception or error)
-        _turn_away(request, f"{provider.name} did not say who you are. Try once more; an admin finds why in the log.")
+        raise ImmediateHttpResponse(not_vouched_page(request, provider.name, exception or error))
+
+
+def not_vouched_page(request: HttpRequest, name: str, error: object) -> HttpResponse:
+    """The rejection of a sign-in by the provider; the reason is logged."""
+    logger.warning("single sign-on did not let somebody in: %r", error)
+    return refusal_page(request, f"{name} did not say who you are. Try once more; an admin finds why in the log.")
 
 
 def refusal_page(request: HttpRequest, detail: str, *, status: int = 403) -> HttpResponse:

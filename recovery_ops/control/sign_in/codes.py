@@ -26,7 +26,7 @@ class _Code(forms.Form):
     def clean_code(self) -> str:
         """The code. Raises ValidationError for a wrong or used one, and above the limit of the address."""
         attempt = count_attempt(context.request)
-        code = normalize_user_code(self.cleaned_data["code"])
+        code: str = normalize_user_code(self.cleaned_data["code"])
         used = f"code:{self.user.pk}:{code}"
         if used in cache:
             raise get_adapter().validation_error("incorrect_code")

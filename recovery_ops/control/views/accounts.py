@@ -14,6 +14,7 @@ from allauth.mfa.base.views import ReauthenticateView as CodeAgainView
 from allauth.mfa.webauthn.internal.flows import perform_passwordless_login
 from allauth.mfa.webauthn.views import LoginWebAuthnView
 from allauth.mfa.webauthn.views import ReauthenticateWebAuthnView as PasskeyAgainView
+from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
@@ -33,7 +34,7 @@ from recovery_ops.control.actions.sign_ins import is_break_glass
 from recovery_ops.control.preferences import remember
 from recovery_ops.control.shortcuts import FIELD, TwoOfOne, typed
 from recovery_ops.control.sign_in import provider
-from recovery_ops.control.sign_in.adapters import refusal_page
+from recovery_ops.control.sign_in.adapters import not_vouched_page, refusal_page
 from recovery_ops.control.sign_in.limits import TOO_MANY
 from recovery_ops.control.views.answers import see_other
 
@@ -204,6 +205,8 @@ def single_sign_on(request: HttpRequest) -> HttpResponse:
     except requests.RequestException:
         detail = f"{settings.SINGLE_SIGN_ON.name} does not answer now. Try again in a minute, or use your password."
         return refusal_page(request, detail, status=503)
+    except OAuth2Error as error:
+        return not_vouched_page(request, settings.SINGLE_SIGN_ON.name, error)
 
 
 @login_not_required
@@ -213,7 +216,10 @@ def single_sign_on_back(request: HttpRequest) -> HttpResponse:
     """Back from the provider, with a code that is good once."""
     if settings.SINGLE_SIGN_ON is None:
         raise Http404("Single sign-on is not set up here.")
-    return provider.arrive(request)
+    try:
+        return provider.arrive(request)
+    except (OAuth2Error, requests.RequestException) as error:
+        return not_vouched_page(request, settings.SINGLE_SIGN_ON.name, error)
 
 
 @login_not_required
