@@ -165,12 +165,14 @@ OTLP_READS_BESIDE = environment.flag(
     default=DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3" and environment.cores() > 1,
 )
 """Whether a process of its own may read large requests: where one process does all else, and has a core to spare."""
-# What sign-in counts and remembers (wrong tries, codes that were used): in the process where there is only one, else
-# where all processes see it.
+# Sign-in stores failed attempts and used codes here: one count for all processes, which outlives restarts.
 CACHES: dict[str, dict[str, Any]] = {
-    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
-    if EMBEDDED
-    else {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "control_cacheentry"}
+    "default": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": "control_cacheentry",
+        # Above this Django drops counts that have not expired; with its default of 300 an attacker could cause that.
+        "OPTIONS": {"MAX_ENTRIES": 100_000},
+    }
 }
 
 TRACE_URL = environment.trace_url(os.environ.get("RECOVERY_OPS_TRACE_URL", ""))
@@ -213,12 +215,15 @@ SOCIALACCOUNT_ADAPTER = "recovery_ops.control.sign_in.adapters.ProviderAdapter"
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]  # nobody signs up; without this an address is asked of everybody
 ACCOUNT_EMAIL_VERIFICATION = "none"
-# Ten wrong tries a minute from one address, five in five minutes at one account (codes count as tries).
-ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/5m/key", "reauthenticate": "10/m/user"}
+# Failed attempts by password or code. A correct code clears `login_failed`; the count of an address outlives it.
+ACCOUNT_RATE_LIMITS = {"login_failed": "5/5m/key", "address": "10/m/ip", "reauthenticate": "10/m/user"}
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
 MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_WEBAUTHN_USER_VERIFICATION = "preferred"
 MFA_FORMS = {
+    "authenticate": "recovery_ops.control.sign_in.codes.SecondFactor",
+    "reauthenticate": "recovery_ops.control.sign_in.codes.Again",
+    "activate_totp": "recovery_ops.control.sign_in.codes.Activate",
     "login_webauthn": "recovery_ops.control.sign_in.credentials.Login",
     "authenticate_webauthn": "recovery_ops.control.sign_in.credentials.SecondFactor",
     "reauthenticate_webauthn": "recovery_ops.control.sign_in.credentials.Again",

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.db.models import Prefetch, QuerySet
+from django.utils import timezone
 
 from events.models import AgentKey
 from recovery_ops.control.actions.keys import is_good
@@ -87,7 +88,9 @@ def person_of(environment: str, number: int, *, of_all: bool) -> PersonLine | No
 
 def person_line(user: User, environment: str) -> PersonLine:
     """What somebody holds here, and elsewhere."""
-    rows = [(grant.environment, grant.group, grant.role) for grant in user.role_grants.all()]
+    now = timezone.now()
+    grants = [one for one in user.role_grants.all() if one.expires_at is None or one.expires_at > now]
+    rows = [(grant.environment, grant.group, grant.role) for grant in grants]
     if user.is_superuser:
         rows.append((EVERYWHERE, ANY, Role.ADMIN))
     held = grants_from(rows)

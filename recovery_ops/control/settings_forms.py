@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 
 from events.keys import MOST_REQUESTS_PER_S, SCOPES
-from recovery_ops.control.actions.people import NAME_CHARS as PERSON_CHARS
+from recovery_ops.control.account_names import NAME_CHARS as PERSON_CHARS
 from recovery_ops.control.models import EVERYWHERE, NAME_CHARS
 from recovery_ops.control.roles import ROLES, Role
 

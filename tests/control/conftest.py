@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from django.core.cache import cache
 from django.utils import timezone
 
 from events.capacity.hits import forget_floods
 from events.reporters import reporters
 from tests.support.actions import small_fleet
 from tests.support.stories import NOW
-
-
-@pytest.fixture(autouse=True)
-def _no_tries_before() -> None:
-    """Tries of passwords are counted by account, and accounts of tests have the same numbers."""
-    cache.clear()
 
 
 @pytest.fixture(autouse=True)

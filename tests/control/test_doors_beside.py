@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.cache import cache
 from django.test import Client
 
 from events.models import AgentKey
@@ -38,7 +37,6 @@ CREDENTIALS = (
 
 @pytest.fixture(autouse=True)
 def ana() -> User:
-    cache.clear()
     return create_account("ana", "admin", password=PASSWORD)[0]
 
 

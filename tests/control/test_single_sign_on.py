@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,9 +17,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import requests
+from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import User
-from django.core.cache import cache
 from django.test import Client
+from django.utils import timezone
 
 from recovery_ops import single_sign_on
 from recovery_ops.control.accounts import create_account
@@ -30,10 +32,12 @@ from recovery_ops.control.sign_in import adapters, proxies
 from recovery_ops.control.sign_in.issuer import Finding
 from recovery_ops.environment import Misconfigured
 from tests.support.actions import REASON, small_fleet
+from tests.support.api_client import Program
 from tests.support.html import Shown
 from tests.support.oidc_provider import CLIENT_ID, CLIENT_SECRET
 from tests.support.pages import signed_in, text_of
 from tests.support.processes import ROOT
+from tests.support.sign_in import is_in
 
 pytestmark = pytest.mark.django_db
 
@@ -56,7 +60,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
 @pytest.fixture
 def says(running: tuple[str, Path], settings: Any) -> Says:
     """Set the console up for the provider; say who is there, and which lie it tells."""
-    cache.clear()
     address, people = running
     settings.SINGLE_SIGN_ON = single_sign_on.provider(said(address))
 
@@ -77,9 +80,13 @@ def come(client: Client, address: str = "/sign-in/with?next=/breakers") -> Any:
     """Go to the provider and come back, as a browser does; return the last answer of ours."""
     leaving = client.get(address)
     assert leaving.status_code == 302
+    return back_from(leaving, client)
+
+
+def back_from(leaving: Any, client: Client) -> Any:
+    """Be at the provider and come back with `client`; return our answer."""
     with closing(requests.get(leaving.headers["Location"], allow_redirects=False, timeout=5)) as answer:
-        back = answer.headers["Location"].removeprefix("http://testserver")
-    return client.get(back)
+        return client.get(answer.headers["Location"].removeprefix("http://testserver"))
 
 
 def test_somebody_comes_with_the_roles_of_their_groups(says: Says) -> None:
@@ -141,17 +148,43 @@ def test_who_is_vouched_for_by_a_lie_stays_outside(
     assert not User.objects.exists()
 
 
+@pytest.mark.parametrize("lie", ["one of several", "several", "party", "none", "hmac", "no kid", "discovery"])
+def test_token_of_wrong_client_or_algorithm_opens_nothing(says: Says, lie: str) -> None:
+    client = Client()
+    leaving = client.get("/sign-in/with?next=/breakers")
+    says(lie)
+    assert back_from(leaving, client).status_code == 403
+    assert not User.objects.exists()
+
+
+def test_token_of_several_clients_opens_for_its_party(says: Says) -> None:
+    says("shared")
+    client = Client()
+    come(client)
+    assert is_in(client)
+
+
+def test_token_of_earlier_sign_in_opens_nothing(says: Says) -> None:
+    come(Client())
+    says("replay")
+    client = Client()
+    assert come(client).status_code == 403
+    assert not is_in(client)
+
+
+def test_provider_with_another_issuer_is_left_alone(says: Says) -> None:
+    says("discovery")
+    assert Client().get("/sign-in/with").status_code == 403
+
+
 def test_who_changes_their_mind_is_at_the_door_again(says: Says) -> None:
     says("denied")
     assert come(Client()).headers["Location"].endswith("/sign-in/with/cancelled")
 
 
 def test_a_code_of_somebody_elses_browser_opens_nothing(says: Says) -> None:
-    leaving = Client().get("/sign-in/with")
-    with closing(requests.get(leaving.headers["Location"], allow_redirects=False, timeout=5)) as answer:
-        back = answer.headers["Location"].removeprefix("http://testserver")
     victim = Client()
-    assert victim.get(back).status_code == 403
+    assert back_from(Client().get("/sign-in/with"), victim).status_code == 403
     assert not User.objects.exists()
 
 
@@ -163,14 +196,81 @@ def test_who_is_in_no_group_of_ours_gets_no_account(says: Says) -> None:
     assert not User.objects.exists()
 
 
-@pytest.mark.parametrize("name", ["ana", "Ana", "\uff41na"])
+@pytest.mark.parametrize("name", ["ana", "Ana", "\uff41na", "\u0430na", "ana.", " ana "])
 def test_a_name_that_is_taken_is_not_taken_over(says: Says, name: str) -> None:
     create_account("ana", "admin")
     says(preferred_username=name)
-    arrived = come(Client())
+    client = Client()
+    arrived = come(client)
     assert arrived.status_code == 403
     assert Shown(arrived).values("refused") == ["taken"]
+    assert not is_in(client)
     assert grants_of(User.objects.get()).by_environment == {"*": Role.ADMIN}
+
+
+def test_email_of_local_account_takes_nothing_over(says: Says) -> None:
+    local, _ = create_account("ada", "admin")
+    User.objects.update(email=ANA["email"])
+    says(email_verified=True)
+    client = Client()
+    come(client)
+    assert client.session["_auth_user_id"] == str(User.objects.get(username="ana").pk)
+    assert not SocialAccount.objects.filter(user=local).exists()
+
+
+def test_email_that_names_local_account_takes_nothing_over(says: Says) -> None:
+    create_account("Ana@Example.com", "admin")
+    says(preferred_username="")
+    assert come(Client()).status_code == 403
+    assert not SocialAccount.objects.exists()
+
+
+def test_changed_name_at_provider_stays_same_account(says: Says) -> None:
+    create_account("root", "admin")
+    come(Client())
+    says(preferred_username="root", email="root@example.com")
+    client = Client()
+    come(client)
+    assert client.session["_auth_user_id"] == str(User.objects.get(username="ana").pk)
+
+
+def test_second_person_with_same_name_stays_outside(says: Says) -> None:
+    come(Client())
+    says(sub="another person")
+    assert come(Client()).status_code == 403
+    assert SocialAccount.objects.get().uid == ANA["sub"]
+
+
+def test_group_removed_ends_roles_of_open_sessions(says: Says) -> None:
+    """At once where the person comes again, in any browser; else when the last word of the provider is too old."""
+    small_fleet(environment="prod")
+    first, second = Client(), Client()
+    come(first)
+    assert sees_prod(first)
+    says(groups=["all staff"])
+    come(second)
+    assert not sees_prod(first)
+
+
+def test_roles_of_groups_end_without_provider(says: Says, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_fleet(environment="prod")
+    client = Client()
+    come(client)
+    come(client)
+    now = timezone.now()
+    own = Client()  # who has a passkey here needs no provider
+    for later_s, expected in ((-60, True), (60, False)):
+        moment = now + timedelta(seconds=settings.SESSION_LONGEST_S + later_s)
+        monkeypatch.setattr(timezone, "now", lambda moment=moment: moment)
+        own.force_login(User.objects.get())
+        assert sees_prod(own) is expected
+        assert bool(Program("read", environment="prod").get("accounts")[1]["accounts"]) is expected
+    come(own)
+    assert sees_prod(own)
+
+
+def sees_prod(client: Client) -> bool:
+    return client.get("/breakers?environment=prod").status_code == 200
 
 
 def test_who_was_locked_out_stays_out(says: Says) -> None:

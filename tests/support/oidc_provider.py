@@ -24,6 +24,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 CLIENT_ID, CLIENT_SECRET = "recovery-ops", "a secret between the two"
 _KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -85,6 +86,8 @@ class Provider(BaseHTTPRequestHandler):
 
     def _id_token(self, granted: dict[str, str], told: dict[str, Any]) -> str:
         now, lie = int(time.time()), told["lie"]
+        if lie == "replay":
+            return self.server.issued[-1]
         claims = {
             "iss": "https://elsewhere.example" if lie == "issuer" else self.server.address,
             "aud": "another console" if lie == "audience" else CLIENT_ID,
@@ -93,8 +96,9 @@ class Provider(BaseHTTPRequestHandler):
             "sub": told["me"]["sub"],
             "nonce": "of another sign-in" if lie == "nonce" else granted["nonce"],
         } | _when(granted, told["ago_s"], lie)
-        key = _OTHER_KEY if lie == "signature" else _KEY
-        return jwt.encode(claims, key, algorithm="RS256", headers={"kid": "one"})
+        claims |= _CLIENTS.get(lie, {})
+        self.server.issued.append(_signed(claims, lie))
+        return self.server.issued[-1]
 
     def _asked(self, query: str) -> dict[str, str]:
         return {name: values[0] for name, values in parse_qs(query).items()}
@@ -106,6 +110,26 @@ class Provider(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+
+_CLIENTS: dict[str, dict[str, Any]] = {
+    "one of several": {"aud": [CLIENT_ID, "another console"], "azp": "another console"},
+    "several": {"aud": ["another console", CLIENT_ID]},
+    "shared": {"aud": ["another console", CLIENT_ID], "azp": CLIENT_ID},
+    "party": {"azp": "another console"},
+    "": {"aud": [CLIENT_ID], "azp": CLIENT_ID},
+}
+"""Whom a token is for and who asked for it, as OpenID Connect Core 1.0 §2 says; honest without a lie."""
+
+
+def _signed(claims: dict[str, Any], lie: str) -> str:
+    headers = {} if lie == "no kid" else {"kid": "one"}
+    if lie == "none":
+        return jwt.encode(claims, "", algorithm="none", headers=headers)
+    if lie == "hmac":  # with what everybody knows as the secret
+        secret = _KEY.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        return jwt.encode(claims, secret, algorithm="HS256", headers=headers)
+    return jwt.encode(claims, _OTHER_KEY if lie == "signature" else _KEY, algorithm="RS256", headers=headers)
 
 
 def _when(asked: dict[str, str], ago_s: int, lie: str) -> dict[str, Any]:
@@ -128,6 +152,7 @@ class Server(ThreadingHTTPServer):
         self.address = f"http://127.0.0.1:{self.server_port}"
         self.codes: dict[str, dict[str, str]] = {}
         self.tokens: dict[str, Any] = {}
+        self.issued: list[str] = []
 
     def people(self) -> dict[str, Any]:
         """Who is there, and which lie is told."""
@@ -137,7 +162,7 @@ class Server(ThreadingHTTPServer):
     def discovery(self) -> dict[str, Any]:
         """What it says of itself."""
         return {
-            "issuer": self.address,
+            "issuer": "https://elsewhere.example" if self.people()["lie"] == "discovery" else self.address,
             "authorization_endpoint": f"{self.address}/authorize",
             "token_endpoint": f"{self.address}/token",
             "userinfo_endpoint": f"{self.address}/person",

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NotRequired, Required, Unpack
 
-from django.contrib.auth import get_user_model
-
+from recovery_ops.control.account_names import find_account
 from recovery_ops.control.actions import checks
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
 from recovery_ops.control.actors import Actor
@@ -75,16 +74,16 @@ def _acknowledge(one: Escalation, attempt: Attempt, asked: Responding) -> str:
 
 def _assign(one: Escalation, attempt: Attempt, asked: Responding) -> str:
     name = asked.get("to", "").strip()
-    person = get_user_model().objects.filter(username=name, is_active=True).first()
-    if person is None:
+    person = find_account(name)
+    if person is None or not person.is_active:
         raise Refused("unknown_person", f"Nobody here is called {name or 'that'}.", fields={"to": "is nobody's name"})
     if not grants_of(person).may("respond", attempt.environment):
         detail = f"{name} may not answer escalations in {attempt.environment}: give it to a responder."
         raise Refused("may_not_respond", detail, fields={"to": "is somebody who may not respond here"})
     if one.assignee_id == person.pk:
         return ""
-    one.assignee_id, one.assigned_to = person.pk, name
-    return f"gave it to {name}"
+    one.assignee_id, one.assigned_to = person.pk, person.get_username()
+    return f"gave it to {one.assigned_to}"
 
 
 def _snooze(one: Escalation, attempt: Attempt, asked: Responding) -> str:

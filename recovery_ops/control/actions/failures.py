@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NotRequired, Required, Unpack
 
-from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from events.failures.asking import busiest_hours, is_known, last_number, versions_known
 from events.failures.clean import operations_by_cause
 from events.failures.grouping import SPLIT_FIELDS, split_name
+from recovery_ops.control.account_names import find_account
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
 from recovery_ops.control.actors import Actor
 from recovery_ops.control.failures import grouping_of
@@ -61,12 +61,12 @@ class Act:
 
 def _assign(case: FailureCase, attempt: Attempt, asked: Triaging) -> bool:
     name = asked.get("to", "").strip()
-    person = get_user_model().objects.filter(username=name, is_active=True).first()
-    if person is None:
+    person = find_account(name)
+    if person is None or not person.is_active:
         raise Refused("unknown_person", f"Nobody here is called {name or 'that'}.", fields={"to": "is nobody's name"})
     if case.assignee_id == person.pk:
         return False
-    case.assignee_id, case.assigned_to = person.pk, name
+    case.assignee_id, case.assigned_to = person.pk, person.get_username()
     return True
 
 

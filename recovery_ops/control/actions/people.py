@@ -18,6 +18,13 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db.models import QuerySet
 
+from recovery_ops.control.account_names import (
+    NAME_CHARS,
+    fault_of_name,
+    find_account,
+    find_lookalike,
+    normal_name,
+)
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out, version_of
 from recovery_ops.control.actors import Actor
 from recovery_ops.control.models import EVERYWHERE, AuditEntry, RoleGrant
@@ -26,7 +33,6 @@ from recovery_ops.control.roles import ROLES, Role
 from recovery_ops.rules.scope import ANY, Scope
 
 PERMISSION = "manage_accounts"
-NAME_CHARS = 150
 EMAIL_CHARS = 254
 OWN = "changed by its owner"
 _PASSWORD_BYTES = 15
@@ -56,13 +62,14 @@ class Creating(About):
 
 def create_account(**asked: Unpack[Creating]) -> Done[Account]:
     """Make an account that holds a role in one environment or everywhere. Raises Refused: 403, 400 by field."""
-    name, role = asked["name"].strip(), asked["role"]
-    faults = {"name": _fault_of_name(name), "role": _fault_of_role(role)}
-    attempt = _attempt("account.create", asked, faults, needs_fresh=True)
+    name, role = normal_name(asked["name"]), asked["role"]
+    faults = {"name": fault_of_name(name), "role": _fault_of_role(role)}
+    attempt = _attempt("account.create", asked, faults, needs_fresh=True, about=name)
 
     def write(revision: int) -> Step[Account]:
-        if get_user_model().objects.filter(username=name).exists():
-            raise _invalid("name", f"{name} is taken; give that account another role, or a new password")
+        if (other := find_lookalike(name)) is not None:
+            same = "is taken; give that account another role, or a new password"
+            raise _invalid("name", f"{name} {same if other == name else f'looks like the account {other}'}")
         user = get_user_model().objects.create_user(username=name)
         password = _set_password(user, asked.get("password"))
         _grant(user, role, attempt.environment)
@@ -220,9 +227,12 @@ def set_own_email(user: User, **asked: Unpack[Writing]) -> Done[User]:
     return carry_out(attempt, write, recall=lambda entry: user)
 
 
-def _attempt(verb: str, asked: Any, faults: dict[str, str] | None = None, *, needs_fresh: bool = False) -> Attempt:
+def _attempt(
+    verb: str, asked: Any, faults: dict[str, str] | None = None, *, needs_fresh: bool = False, about: str = ""
+) -> Attempt:
     # Whoever lets somebody in can come in as them, and is fresh then: so that asks for a fresh sign-in, too.
-    about = asked["name"].strip()
+    user = None if about else find_account(asked["name"])
+    about = user.get_username() if user else about or asked["name"].strip()
     return Attempt.of(
         verb, PERMISSION, Scope(), asked, faults, about=about, is_for_agents=False, needs_fresh=needs_fresh
     )
@@ -252,7 +262,7 @@ def _unchanged(attempt: Attempt, name: str) -> User:
 
 
 def _found(name: str) -> User:
-    user = get_user_model().objects.filter(username=name.strip()).first()
+    user = find_account(name)
     if user is None:
         detail = f"There is no account called {name}."
         raise Refused("unknown_account", detail, status=UNKNOWN, fields={"name": f"there is no account called {name}"})
@@ -305,11 +315,6 @@ def _set_password(user: User, password: str | None) -> str:
 
 def _invalid(field: str, reason: str) -> Refused:
     return Refused("invalid", f"Nothing was changed: {field} {reason}.", fields={field: reason})
-
-
-def _fault_of_name(name: str) -> str:
-    fits = name and len(name) <= NAME_CHARS and name.isprintable()
-    return "" if fits else f"has to have 1 to {NAME_CHARS} characters that can be shown"
 
 
 def _fault_of_email(email: str) -> str:

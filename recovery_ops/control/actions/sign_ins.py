@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, NotRequired, Unpack
 
 from allauth.usersessions.models import UserSession
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.db import transaction
 from django.utils import timezone
 
+from recovery_ops.control.account_names import fault_of_name, find_account, find_lookalike, normal_name
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
-from recovery_ops.control.actions.people import NAME_CHARS, PERMISSION, Account, set_made_up_password
+from recovery_ops.control.actions.people import PERMISSION, Account, set_made_up_password
 from recovery_ops.control.actors import Actor, system
 from recovery_ops.control.models import EVERYWHERE, RoleGrant
 from recovery_ops.control.refusals import FORBIDDEN, INVALID, STALE, Refused
@@ -34,7 +37,7 @@ def note_sign_in(user: User, how: Collection[str], origin: Any) -> None:
 
 def note_lock_out(name: str, origin: Any) -> None:
     """Write down that tries at an account were held back: once while it lasts, and only of accounts that there are."""
-    user = get_user_model().objects.filter(username=name).first()
+    user = find_account(name)
     if user is not None and cache.add(f"lock-out:{user.pk}", 1, LOCK_OUT_S):
         by = Actor(name="rate limit", kind="system", channel="web", may=lambda permission, environment: True, **origin)
         _note("account.lock_out", user, by, "too many tries that failed", {"for_s": LOCK_OUT_S})
@@ -57,7 +60,7 @@ def come_from_provider(
             if not held:
                 detail = f"None of your groups at {provider} stands for a role here. Ask an admin which one does."
                 raise Refused("no_role", detail, status=FORBIDDEN)
-            user = _account_for(name.strip(), email.strip(), provider)
+            user = _account_for(name, email.strip(), provider)
         _take_over(user, held, themselves(user, origin))
     return user
 
@@ -130,14 +133,13 @@ def themselves(user: User, origin: Any) -> Actor:
 
 
 def _account_for(name: str, email: str, provider: str) -> User:
-    name = User.normalize_username(name)  # as it will be stored: ａna in full width is ana
-    if not name or len(name) > NAME_CHARS or not name.isprintable():
+    name = normal_name(name)
+    if fault_of_name(name):
         detail = f"{provider} gave no name that can be used (`preferred_username` or `email`)."
         raise Refused("invalid", detail, status=INVALID)
-    if get_user_model().objects.filter(username__iexact=name).exists():
-        detail = (
-            f"There is an account called {name} here that is not {provider}'s. An admin has to rename or remove it."
-        )
+    if (other := find_lookalike(name)) is not None:
+        alike = "called" if other == name else f"that looks like {name}:"
+        detail = f"There is an account {alike} {other}. An admin has to rename or remove it."
         raise Refused("taken", detail, status=STALE)
     user = get_user_model().objects.create_user(username=name, email=email[:254])
     _note("account.create", user, system(provider, "web"), f"vouched for by {provider}", None)
@@ -152,12 +154,14 @@ def _take_over(user: User, held: Iterable[Held], by: Actor) -> None:
         (one.environment, one.group): one for one in sorted(held, key=lambda one: list(Role).index(Role(one.role)))
     }
     wanted = set(ranked.values())
+    # Who signs in by a passkey of this console goes round the provider: what it said before does not hold for ever.
+    ends_at = timezone.now() + timedelta(seconds=settings.SESSION_LONGEST_S)
     if before == wanted:
+        rows.update(expires_at=ends_at)
         return
     rows.delete()
     RoleGrant.objects.bulk_create(
-        RoleGrant(user=user, environment=one.environment, group=one.group, role=one.role, source=RoleGrant.BY_GROUPS)
-        for one in sorted(wanted)
+        RoleGrant(**asdict(one), user=user, source=RoleGrant.BY_GROUPS, expires_at=ends_at) for one in sorted(wanted)
     )
     _note("account.groups", user, by, "as its groups say", {"roles": _told(wanted)}, before={"roles": _told(before)})
 

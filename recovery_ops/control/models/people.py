@@ -1,4 +1,4 @@
-"""What people may do, by environment and by group of agents; and what sign-in remembers where processes are many."""
+"""What people may do, by environment and by group of agents; and the counts and used codes of sign-in."""
 
 from __future__ import annotations
 

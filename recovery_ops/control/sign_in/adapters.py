@@ -17,12 +17,15 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
+from recovery_ops.control.account_names import normal_name
 from recovery_ops.control.actions import Refused, sign_ins
 from recovery_ops.control.context import origin_of
+from recovery_ops.control.sign_in.limits import count_attempt
 from recovery_ops.control.sign_in.provider import Exchange, is_confirming
 from recovery_ops.control.sign_in.sessions import is_fresh, is_recent, vouched_at
 from recovery_ops.single_sign_on import Provider
@@ -57,17 +60,18 @@ class AccountAdapter(DefaultAccountAdapter):
         """Our own pages say what was done."""
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
-        """Count the try; the one that is over the limit is written down once, where there is such an account."""
+        """Count the attempt for its address and its account; record the first one that is rejected."""
         try:
+            attempt = count_attempt(request)
             super().pre_authenticate(request, **credentials)
-        except self.validation_error_class:
+        except ValidationError:
             sign_ins.note_lock_out(str(credentials.get("username", "")), origin_of(request))
             raise
+        self._login_failed_rl_usage.usage += attempt.usage  # a correct password takes both back
 
-    @property
-    def validation_error_class(self) -> type[Exception]:
-        """What a refused try raises."""
-        return type(self.validation_error("too_many_login_attempts"))
+    def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
+        """One count per account, whatever the Host header and the spelling of the name."""
+        return normal_name(str(credentials.get("username", "")))
 
     def respond_user_inactive(self, request: HttpRequest, user: AbstractBaseUser) -> HttpResponse:
         detail = "This account is locked. An admin of every environment can let it in again."
@@ -153,9 +157,14 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
     ) -> None:
         if error == AuthError.CANCELLED:
             return
-        logger.warning("single sign-on did not let somebody in: %r", exception or error)
-        detail = f"{provider.name} did not say who you are. Try once more; an admin finds why in the log."
-        _turn_away(request, "not_vouched_for", detail)
+        raise ImmediateHttpResponse(not_vouched_page(request, provider.name, exception or error))
+
+
+def not_vouched_page(request: HttpRequest, name: str, error: object) -> HttpResponse:
+    """The rejection of a sign-in by the provider; the reason is logged."""
+    logger.warning("single sign-on did not let somebody in: %r", error)
+    detail = f"{name} did not say who you are. Try once more; an admin finds why in the log."
+    return refusal_page(request, "not_vouched_for", detail)
 
 
 def refusal_page(request: HttpRequest, code: str, detail: str, *, status: int = 403) -> HttpResponse:

@@ -20,7 +20,7 @@ from recovery_ops.single_sign_on import Provider
 
 PATH = "/.well-known/openid-configuration"
 _READ_BYTES = 256 * 1024
-_NEEDED = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+NEEDED = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _SHOWN_CHARS = 200
 
 
@@ -57,7 +57,7 @@ def _judged(said: Mapping[str, Any], known: Provider) -> Iterator[Finding]:
     is_same = name.rstrip("/") == known.issuer
     words = "It calls itself as the settings do." if is_same else f"It calls itself {name or 'nothing'}: write that."
     yield Finding(what="issuer", is_good=is_same, words=words)
-    for field in _NEEDED:
+    for field in NEEDED:
         if not isinstance(said.get(field), str) or not _place(str(said[field]))[1]:
             yield Finding(what=field, is_good=False, words=f"It names no {field}.")
     yield from _supported(said, known)

@@ -19,6 +19,7 @@ from django.urls import reverse
 from django.utils.crypto import constant_time_compare, get_random_string
 
 from recovery_ops.control.sign_in import sessions
+from recovery_ops.control.sign_in.issuer import NEEDED
 from recovery_ops.single_sign_on import Provider
 
 _KEPT = ("sub", "preferred_username", "email", "name")
@@ -40,10 +41,12 @@ class Exchange(OpenIDConnectOAuth2Adapter):
 
     @property
     def openid_config(self) -> dict[str, Any]:
-        """What the provider says of itself, if it is the one of the settings that says it."""
-        config: dict[str, Any] = super().openid_config
-        if str(config.get("issuer", "")).rstrip("/") != _known().issuer:
-            raise NotVouchedFor("other_issuer", f"the provider calls itself {config.get('issuer')!r}")
+        """The provider's configuration. Raises NotVouchedFor for that of another issuer, and without an endpoint."""
+        config: object = super().openid_config
+        if not isinstance(config, dict) or str(config.get("issuer", "")).rstrip("/") != _known().issuer:
+            raise NotVouchedFor("other_issuer", "the configuration is not that of the issuer in the settings")
+        if missing := [name for name in NEEDED if not isinstance(config.get(name), str)]:
+            raise NotVouchedFor("no_endpoint", f"the configuration has no {', '.join(missing)}")
         return config
 
     def get_callback_url(self, request: HttpRequest, app: SocialApp) -> str:
@@ -51,17 +54,32 @@ class Exchange(OpenIDConnectOAuth2Adapter):
 
     def complete_login(self, request: HttpRequest, app: SocialApp, token: SocialToken, **more: Any) -> SocialLogin:
         """Who it is: the ID token by its signature, and what the provider tells beside it of the same person."""
-        given = more["response"].get("id_token")
+        try:
+            claims = self._claims_of(request, app, token, more["response"])
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise NotVouchedFor("unreadable", f"the answer cannot be read: {error!r}") from error
+        wanted = _known().groups_claim
+        kept = {name: claims[name] for name in _KEPT if name in claims}
+        kept["name"] = str(kept.get("preferred_username") or kept.get("email") or "")
+        kept["groups"] = claims.get(wanted, [])
+        return self.get_provider().sociallogin_from_response(request, kept)
+
+    def _claims_of(self, request: HttpRequest, app: SocialApp, token: SocialToken, answer: Any) -> dict[str, Any]:
+        given = answer.get("id_token")
         if not given:
             raise NotVouchedFor("no_token", "the provider sent no ID token")
         config = self.openid_config
-        claims = jwtkit.verify_and_decode(
+        claims: dict[str, Any] = jwtkit.verify_and_decode(
             credential=given,
             keys_url=config["jwks_uri"],
             issuer=config["issuer"],
             audience=app.client_id,
             lookup_kid=jwtkit.lookup_kid_jwk,
         )
+        # A token for several clients has to name the one that asked for it.
+        is_shared = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
+        if claims.get("azp", None if is_shared else app.client_id) != app.client_id:
+            raise NotVouchedFor("other_client", "the ID token is for another client")
         nonce = request.session.pop(_NONCE, "")
         if not nonce or not constant_time_compare(str(claims.get("nonce", "")), nonce):
             raise NotVouchedFor("other_sign_in", "the ID token is not for this sign-in")
@@ -71,11 +89,7 @@ class Exchange(OpenIDConnectOAuth2Adapter):
             if told.get("sub") != claims.get("sub"):
                 raise NotVouchedFor("other_person", "the provider told of somebody else")
             claims = claims | told
-        wanted = _known().groups_claim
-        kept = {name: claims[name] for name in _KEPT if name in claims}
-        kept["name"] = str(kept.get("preferred_username") or kept.get("email") or "")
-        kept["groups"] = claims.get(wanted, [])
-        return self.get_provider().sociallogin_from_response(request, kept)
+        return claims
 
 
 def leave(request: HttpRequest, *, is_again: bool = False) -> HttpResponse:

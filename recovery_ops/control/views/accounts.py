@@ -14,6 +14,7 @@ from allauth.mfa.base.views import ReauthenticateView as CodeAgainView
 from allauth.mfa.webauthn.internal.flows import perform_passwordless_login
 from allauth.mfa.webauthn.views import LoginWebAuthnView
 from allauth.mfa.webauthn.views import ReauthenticateWebAuthnView as PasskeyAgainView
+from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
@@ -28,14 +29,16 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from recovery_ops.control.account_names import find_account
 from recovery_ops.control.actions.sign_ins import is_break_glass
 from recovery_ops.control.preferences import remember
 from recovery_ops.control.shortcuts import FIELD, TwoOfOne, typed
 from recovery_ops.control.sign_in import provider
-from recovery_ops.control.sign_in.adapters import refusal_page
+from recovery_ops.control.sign_in.adapters import not_vouched_page, refusal_page
+from recovery_ops.control.sign_in.limits import TOO_MANY
 from recovery_ops.control.views.answers import see_other
 
-UNPROCESSABLE = 422
+UNPROCESSABLE, TOO_MANY_REQUESTS = 422, 429
 _PROVED = "password"
 """Which password was typed, as a sign-in remembers it between its steps: another one gives another hash."""
 
@@ -44,8 +47,8 @@ class SignInForm(AuthenticationForm):
     """A name and a password; which of the two was wrong is nobody's business."""
 
     error_messages = {
-        "invalid_login": "Name and password do not fit together. Both are case-sensitive.",
-        "inactive": "Name and password do not fit together. Both are case-sensitive.",
+        "invalid_login": "Name and password do not match. The password is case-sensitive.",
+        "inactive": "Name and password do not match. The password is case-sensitive.",
         "not_by_password": "Passwords do not open this console. Use {name}.",
     }
 
@@ -54,6 +57,8 @@ class SignInForm(AuthenticationForm):
         name, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
         if name is None or not password:
             return self.cleaned_data
+        account = find_account(name)
+        name = account.get_username() if account else name
         self.user_cache = get_adapter(self.request).authenticate(self.request, username=name, password=password)
         if self.user_cache is None:
             raise self.get_invalid_login_error()
@@ -74,8 +79,14 @@ def _ways(request: HttpRequest, address: str) -> dict[str, Any]:
     }
 
 
+def _status_of(form: Any) -> int:
+    """The status of a form with errors: 429 above a limit of failed attempts, else 422."""
+    codes = {error.code for errors in form.errors.as_data().values() for error in errors}
+    return TOO_MANY_REQUESTS if TOO_MANY in codes else UNPROCESSABLE
+
+
 class SignIn(LoginView):
-    """The door. A refused try is 422 and keeps the name that was typed."""
+    """The door. A refused try is 422 or 429 and keeps the name that was typed."""
 
     template_name = "control/sign_in.html"
     authentication_form = SignInForm
@@ -90,7 +101,7 @@ class SignIn(LoginView):
 
     def form_invalid(self, form: Any) -> TemplateResponse:
         return TemplateResponse(
-            self.request, self.template_name, self.get_context_data(form=form), status=UNPROCESSABLE
+            self.request, self.template_name, self.get_context_data(form=form), status=_status_of(form)
         )
 
     def get_context_data(self, **more: Any) -> dict[str, Any]:
@@ -133,7 +144,7 @@ class SecondFactor(AuthenticateView):
 
     def form_invalid(self, form: Any) -> HttpResponse:
         answer: HttpResponse = super().form_invalid(form)
-        answer.status_code = UNPROCESSABLE
+        answer.status_code = _status_of(form)
         return answer
 
 
@@ -151,7 +162,7 @@ class _Again:
 
     def form_invalid(self, form: Any) -> HttpResponse:
         answer: HttpResponse = self.render_to_response(self.get_context_data(form=form))  # type: ignore[attr-defined]
-        answer.status_code = UNPROCESSABLE
+        answer.status_code = _status_of(form)
         return answer
 
 
@@ -194,6 +205,8 @@ def single_sign_on(request: HttpRequest) -> HttpResponse:
     except requests.RequestException:
         detail = f"{settings.SINGLE_SIGN_ON.name} does not answer now. Try again in a minute, or use your password."
         return refusal_page(request, "provider_away", detail, status=503)
+    except OAuth2Error as error:
+        return not_vouched_page(request, settings.SINGLE_SIGN_ON.name, error)
 
 
 @login_not_required
@@ -203,7 +216,10 @@ def single_sign_on_back(request: HttpRequest) -> HttpResponse:
     """Back from the provider, with a code that is good once."""
     if settings.SINGLE_SIGN_ON is None:
         raise Http404("Single sign-on is not set up here.")
-    return provider.arrive(request)
+    try:
+        return provider.arrive(request)
+    except (OAuth2Error, requests.RequestException) as error:
+        return not_vouched_page(request, settings.SINGLE_SIGN_ON.name, error)
 
 
 @login_not_required

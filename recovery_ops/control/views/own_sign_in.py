@@ -97,11 +97,12 @@ def end(request: HttpRequest) -> HttpResponse:
 
 
 class _Page:
-    """A page of the settings, which is answered 422 where something is wrong with what was typed."""
+    """A page that may show a secret, so no cache keeps it. A form with errors is answered 422."""
 
     request: HttpRequest
     title = ""
 
+    @method_decorator(never_cache)
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """django-allauth asks nobody again who comes by a provider and has no means of their own: we do."""
         has_means = bool(get_adapter(request).get_reauthentication_methods(request.user))
@@ -155,7 +156,6 @@ class RemoveApp(_Page, DeactivateTOTPView):
         return self.noted("factor_remove", "totp", act, "The authenticator app is removed.")
 
 
-@method_decorator(never_cache, name="dispatch")
 class Codes(_Page, ViewRecoveryCodesView):
     """The recovery codes, shown once."""
 

@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from events.wording import count_text
@@ -18,7 +19,7 @@ from recovery_ops.control.actions import Done, people
 from recovery_ops.control.actions.people import Account
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.let_in import PersonLine, people_of, person_line, person_of
-from recovery_ops.control.models import EVERYWHERE
+from recovery_ops.control.models import EVERYWHERE, RoleGrant
 from recovery_ops.control.roles import KEY_PERMISSIONS, LEAST_ROLE, ROLES, Role
 from recovery_ops.control.settings_forms import NewPersonForm, NoteForm, RoleForm
 from recovery_ops.control.sign_in.sessions import sign_in_again
@@ -181,7 +182,7 @@ def _place(line: PersonLine) -> tuple[int, str]:
 
 def _roles(user: User, environment: str | None) -> str:
     """What somebody holds, in words: there and everywhere, or wherever where that is None."""
-    held = user.role_grants.order_by("environment", "group")
+    held = RoleGrant.objects.in_force(timezone.now()).filter(user=user).order_by("environment", "group")
     if environment is not None:
         held = held.filter(environment__in=(environment, EVERYWHERE))
     told = [

@@ -10,6 +10,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
+from recovery_ops.control.account_names import find_account
 from recovery_ops.control.accounts import (
     AccountInvalid,
     create_account,
@@ -78,7 +79,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{user.get_username()} is {options['role']} {_where(options['environment'])}{part}.")
 
     def _sign_out(self, options: dict[str, Any]) -> None:
-        user = get_user_model().objects.filter(username=options["name"]).first()
+        user = find_account(options["name"])
         if user is None:
             raise CommandError(f"There is no account called {options['name']}.")
         reason = "asked for on the server's command line"
