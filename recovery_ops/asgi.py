@@ -30,6 +30,7 @@ from recovery_ops.doors import App, Receive, Scope, Send, WsgiDoor, answer
 from recovery_ops.logged import WithoutLinks
 from recovery_ops.orphans import end_with_parent
 from recovery_ops.readiness import NotReady, Readiness
+from recovery_ops.sqlite_connections import close_all_connections
 
 
 def _traced(app: App) -> App:
@@ -87,6 +88,8 @@ class Dispatcher:
         _close_streams()
         receiver.close()  # only now: no request is open any more
         self._django.shut_down()
+        if threading.current_thread() is threading.main_thread():  # else the process goes on
+            await asyncio.to_thread(close_all_connections)
         await send({"type": "lifespan.shutdown.complete"})
 
     def _chain_signals(self, loop: asyncio.AbstractEventLoop) -> None:
