@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,7 @@ from events.models import Fact
 from recovery_ops.control.models import AuditEntry
 from tests.support import otlp
 from tests.support.otlp_server import Process
-from tests.support.processes import Server, copy_migrated_sqlite
+from tests.support.processes import ROOT, Running, Server, copy_migrated_sqlite
 from tests.support.stores import sqlite_at
 
 pytestmark = pytest.mark.django_db
@@ -122,3 +123,31 @@ def test_stop_under_load_leaves_one_whole_file(kind: str, data: Path, key: dict[
         assert load.has_begun.wait(60)
         assert server.end(signal.SIGTERM) in (0, -signal.SIGTERM)
     assert_main_file_is_whole(data, events=load.events, audit_rows=0, are_all_told=False)
+
+
+AGENTS = """
+import sys, threading
+from recovery_ops.runtime import Recovery, Workflow
+
+said = {"environment": "dev", "url": "http://127.0.0.1:9", "key": "ro_x_y", "directory": sys.argv[1]}
+agents = [Recovery(service=f"agent-{number}", **said) for number in range(3)]
+is_ready = threading.Event()
+
+def work():
+    with Workflow("long", "1", recovery=agents[0]) as flow:
+        flow.step("first", lambda: 1)
+        is_ready.set()
+        threading.Event().wait()
+
+threading.Thread(target=work, daemon=True).start()
+is_ready.wait()
+"""
+
+
+def test_agent_exit_leaves_no_log_beside_its_files(tmp_path: Path) -> None:
+    with Running([sys.executable, "-c", AGENTS, str(tmp_path)], folder=ROOT) as agents:
+        assert agents.wait() == 0, agents.text
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert sum(path.suffix == ".outbox" for path in files) == 3
+    assert sum(path.suffix == ".db" for path in files) == 1
+    assert [path.name for path in files if path.name.endswith(("-wal", "-shm"))] == []
