@@ -22,9 +22,8 @@ from django.core.wsgi import get_wsgi_application
 
 _django = get_wsgi_application()  # sets Django up: everything below may import models
 
-from events import live, receiver
-from recovery_ops.control import stream
-from recovery_ops.control.escalations.asking import newest_line
+from events import receiver
+from recovery_ops.control import live, stream
 from recovery_ops.cycles import look_for_cycles_less_often
 from recovery_ops.doors import App, Receive, Scope, Send, WsgiDoor, answer
 from recovery_ops.logged import WithoutLinks
@@ -43,8 +42,6 @@ def _traced(app: App) -> App:
 
 
 _intake = _traced(receiver.app)
-# What a task puts to people comes with no newer fact: open pages are told of it, too.
-live.tell_also(newest_line)
 
 
 class Dispatcher:
@@ -124,7 +121,7 @@ class Dispatcher:
 
 def _close_streams() -> None:
     stream.close()
-    live.close()
+    live.app.close()
 
 
 async def _healthz(scope: Scope, receive: Receive, send: Send) -> None:

@@ -17,7 +17,7 @@ from django.core.management import BaseCommand, CommandError, call_command
 from django.db import DatabaseError, connection, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from events.live import newest_fact
+from events.failures.asking import last_number
 from events.schema import check_schema
 from recovery_ops import __version__
 from recovery_ops.control.first_account import FILE_NAME, SignIn, ensure_first_account
@@ -79,7 +79,7 @@ class Command(BaseCommand):
             settings.PUBLIC_URL = url
         self._migrate()
         sign_in = ensure_first_account(data)
-        known = newest_fact()["fact"]
+        known = last_number()
         companions: list[Companion] = []
         if not options["no_demo"]:
             environment = options["environment"]
@@ -138,7 +138,7 @@ class Command(BaseCommand):
         newest = known
         while newest <= known and not self._is_ending.wait(0.5):
             with suppress(DatabaseError):  # busy just now; there is a next time
-                newest = newest_fact()["fact"]
+                newest = last_number()
         connections.close_all()
         if newest > known:
             self._say_of_agents("the first facts are in")
