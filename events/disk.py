@@ -8,7 +8,7 @@ from pathlib import Path
 from django.db import connection
 
 LEAST_FREE_BYTES = 64 * 2**20
-"""With less, nothing is stored: SQLite would notice only in the middle of a commit, and people need room to clear up."""
+"""With less, no event is stored: SQLite would notice only in the middle of a commit, and people need room to act."""
 
 
 def free_bytes() -> int | None:

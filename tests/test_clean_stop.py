@@ -7,7 +7,6 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -36,11 +35,11 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def key(data: Path) -> Iterator[dict[str, str]]:
+def key(data: Path) -> dict[str, str]:
     """The header of a key of the store."""
     with sqlite_at(data / "db.sqlite3"):
         _, token = keys.create_key("agents", ["ingest", "read", "act"], "dev")
-    yield {"authorization": f"Bearer {token}"}
+    return {"authorization": f"Bearer {token}"}
 
 
 def send_events(client: httpx.Client, count: int = 20) -> int:

@@ -1,4 +1,4 @@
-"""PostgreSQL stores that are migrated once and copied, as the migrations are most of their cost; and files of SQLite."""
+"""PostgreSQL stores, copies of one that is migrated once, as migrations take most of the time; and SQLite files."""
 
 from __future__ import annotations
 
