@@ -10,14 +10,14 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 from weakref import WeakSet
 
 from django.db import close_old_connections, connections
 
 from events.wakes import Ear
 
-Snapshot = Mapping[str, Any]
+Snapshot = Mapping[str, int]
 
 logger = logging.getLogger(__name__)
 
@@ -81,10 +81,9 @@ class Changes:
 class Pulse:
     """One poller and any number of followers, on any number of event loops.
 
-    `read` returns a few values that can be compared (revision per environment, …). It runs in a thread of its own,
-    which lives while somebody follows and asks every `interval_s` seconds, or at once after `wake()`. A read that fails
-    is logged once and tried again; the followers stay. Each follower holds one place for the newest snapshot, never a
-    queue.
+    `read` returns a few numbers (newest id, revision per environment, …). It runs in a thread of its own, which lives
+    while somebody follows and asks every `interval_s` seconds, or at once after `wake()`. A read that fails is logged
+    once and tried again; the followers stay. Each follower holds one place for the newest snapshot, never a queue.
     `ear` makes what listens for wakes of other processes; it lives as long as the thread.
     """
 

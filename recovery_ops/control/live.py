@@ -15,19 +15,20 @@ from recovery_ops.control.roles import grants_of
 
 
 class Newest:
-    """Reads, by environment, when the newest event came and the number of the newest line about an escalation.
+    """Reads a number for each environment, which grows with each event and each line about an escalation.
 
-    Tasks write such lines, with no newer event. Two queries: lines are read from where the last call ended.
+    Tasks write such lines, with no newer event. The number is the time of the newest event, in microseconds, and the
+    number of the newest line together. Two queries: lines are read from where the last call ended.
     """
 
     def __init__(self) -> None:
         self._lines: dict[str, int] = {}
 
-    def __call__(self) -> Mapping[str, tuple[int, int]]:
+    def __call__(self) -> Mapping[str, int]:
         new = EscalationNote.objects.filter(pk__gt=max(self._lines.values(), default=0))
         self._lines |= new.order_by().values_list("escalation__environment").annotate(Max("pk"))
         seen = dict(Agent.objects.values_list("environment").annotate(Max("last_seen_us")))
-        return {name: (seen.get(name, 0), self._lines.get(name, 0)) for name in {*seen, *self._lines}}
+        return {name: seen.get(name, 0) + self._lines.get(name, 0) for name in {*seen, *self._lines}}
 
 
 def sees_of(user: AbstractBaseUser) -> Sees:

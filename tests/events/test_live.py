@@ -20,8 +20,8 @@ from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.test import Client
 
-from events.live import LiveDoor, Pulse
-from events.pulse import let_go
+from events.live import LiveDoor
+from events.pulse import Pulse, let_go
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.live import Newest, sees_of
 from recovery_ops.control.models import RoleGrant
