@@ -150,3 +150,31 @@ def test_agent_exit_leaves_no_log_beside_its_files(tmp_path: Path) -> None:
     assert sum(path.suffix == ".outbox" for path in files) == 3
     assert sum(path.suffix == ".db" for path in files) == 1
     assert [path.name for path in files if path.name.endswith(("-wal", "-shm"))] == []
+
+
+ENDLESS = """
+import threading
+from django.db import connection
+from events import keys
+from recovery_ops.sqlite_connections import close_all_connections
+
+def count():
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT COUNT(*) FROM events_agentkey")
+        is_ready.set()
+        cursor.execute("WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n")
+
+is_ready = threading.Event()
+threading.Thread(target=count, daemon=True).start()
+is_ready.wait()
+keys.create_key("agents", ["ingest"], "dev")
+close_all_connections()
+"""
+
+
+@pytest.mark.full
+def test_endless_query_is_interrupted_at_the_end(data: Path) -> None:
+    words = [sys.executable, str(ROOT / "manage.py"), "shell", "--data", str(data), "--no-imports", "-c", ENDLESS]
+    with Running(words) as shell:
+        assert shell.wait() == 0, shell.text
+    assert sorted(path.name for path in data.glob("db.sqlite3*")) == ["db.sqlite3"]
