@@ -5,16 +5,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
-from django.conf import settings
 from django.db import connection
 
 from events import partitions
+from events.disk import free_bytes
 from events.moments import to_us
 from events.records import LOG
 from recovery_ops.wire import names
@@ -68,9 +67,7 @@ def _size_of_files() -> Size:
     name = str(connection.settings_dict["NAME"])
     files = [(Path(name + ending).name, name + ending) for ending in ("", "-wal")]
     parts = [(word, os.path.getsize(path)) for word, path in files if os.path.exists(path)]
-    folder = settings.DATA_DIR
-    free = shutil.disk_usage(folder).free if folder.exists() else None
-    return Size(total_bytes=sum(count for _, count in parts), parts=parts, free_bytes=free)
+    return Size(total_bytes=sum(count for _, count in parts), parts=parts, free_bytes=free_bytes())
 
 
 def _size_of_tables() -> Size:

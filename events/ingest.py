@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from django.db import connection, transaction
 
 from events.cardinality import known_names
+from events.disk import has_room
 from events.quarantine import FAULTS_OF_DATA, request_of_row, set_aside
 from events.records import Intake, Row
 from events.refused import Refused
@@ -174,6 +175,8 @@ class Writer:
 
     def _store(self, intakes: Sequence[Intake]) -> list[list[Refused]]:
         """Store these; return for each what was set aside."""
+        if not has_room():
+            raise Busy("the disk is nearly full")
         try:
             with transaction.atomic():
                 known_names.bound(_named(intakes))

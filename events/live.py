@@ -1,4 +1,4 @@
-"""Tells browsers that there are new facts: server-sent events from a plain ASGI door beside Django's."""
+"""Tells browsers that there is something new: server-sent events from a plain ASGI door beside Django's."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import contextlib
 import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from hashlib import sha256
 from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, get_user_model, load_backend
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import ValidationError
 from django.http import parse_cookie
 from django.http.request import split_domain_port, validate_host
@@ -21,11 +24,11 @@ from django.utils.crypto import constant_time_compare
 
 from events.pulse import Changes, Pulse, Snapshot, let_go
 
-__all__ = ["Changes", "LiveDoor", "Pulse", "Snapshot", "app", "close", "newest_fact", "tell_also"]
-
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Sees = Callable[[str], bool]
+"""Whether a user sees an environment."""
 
 logger = logging.getLogger(__name__)
 
@@ -49,14 +52,26 @@ class Refused(Exception):
         self.detail = detail
 
 
-class LiveDoor:
-    """Server-sent events for signed-in people: `pulse` with the newest fact's id whenever something is new.
+@dataclass
+class _Reader:
+    """Who reads a stream: `cookie` of the session, and which environments the user sees, as last checked."""
 
-    Plain ASGI: an open stream costs a few KiB and no thread.
+    cookie: str
+    sees: Sees
+
+
+class LiveDoor:
+    """Server-sent events for signed-in people: `pulse` whenever something is new in an environment that they see.
+
+    Plain ASGI: an open stream costs a few KiB and no thread. The snapshots of `pulse` are by environment; `sees_of`
+    reads what a user sees.
     """
 
-    def __init__(self, pulse: Pulse, *, most_streams: int = MOST_STREAMS) -> None:
+    def __init__(
+        self, pulse: Pulse, sees_of: Callable[[AbstractBaseUser], Sees], *, most_streams: int = MOST_STREAMS
+    ) -> None:
         self._pulse = pulse
+        self._sees_of = sees_of
         self._most_streams = most_streams
         self._open_streams = 0
 
@@ -69,9 +84,10 @@ class LiveDoor:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         try:
             _check_request(scope, headers)
-            await _check_person(headers)
+            cookie = headers.get("cookie", "")
+            reader = _Reader(cookie, await self._checked(cookie))
             with self._place():
-                await self._stream(headers, receive, send)
+                await self._stream(reader, headers.get("last-event-id", ""), receive, send)
         except Refused as refusal:
             await _answer(send, refusal)
         except TimeoutError:  # the client takes nothing any more
@@ -94,7 +110,18 @@ class LiveDoor:
         finally:
             self._open_streams -= 1
 
-    async def _stream(self, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
+    async def _checked(self, cookie: str) -> Sees:
+        """What the user of this session sees. Raises Refused: 401 not signed in, 503 it cannot be read now."""
+        try:
+            sees = await asyncio.to_thread(_seen_by, cookie, self._sees_of)
+        except Exception as error:  # the database or the session store is away, whatever its library calls that
+            logger.warning("cannot look up a session: %r", error)
+            raise Refused(503, "Sessions cannot be read", "Try again in a few seconds.") from error
+        if sees is None:
+            raise Refused(401, "Not signed in", f"Sign in at {settings.LOGIN_URL} and come back.")
+        return sees
+
+    async def _stream(self, reader: _Reader, last_id: str, receive: Receive, send: Send) -> None:
         loop = asyncio.get_running_loop()
         async with self._pulse.follow() as changes:
             gone = asyncio.ensure_future(_disconnected(receive))
@@ -102,12 +129,12 @@ class LiveDoor:
             recheck_at = loop.time() + RECHECK_S
             try:
                 await _start(send)
-                async with contextlib.aclosing(_chunks(changes, headers.get("last-event-id", ""))) as chunks:
+                async with contextlib.aclosing(_chunks(changes, reader, last_id)) as chunks:
                     async for chunk in chunks:
                         await _send_in_time(send, {"type": "http.response.body", "body": chunk, "more_body": True})
                         if loop.time() >= recheck_at:
                             recheck_at = loop.time() + RECHECK_S
-                            await _check_person(headers)
+                            reader.sees = await self._checked(reader.cookie)
             except Refused:
                 logger.info("a live stream ended: its person is signed out")
             finally:
@@ -115,23 +142,32 @@ class LiveDoor:
         await _send_in_time(send, {"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _chunks(changes: Changes, last_id: str) -> AsyncGenerator[bytes]:
-    """The stream's text: an event per change, a comment when nothing changed for a heartbeat."""
+async def _chunks(changes: Changes, reader: _Reader, last_id: str) -> AsyncGenerator[bytes]:
+    """The stream's text: an event per change that the reader sees, a comment when there was none for a heartbeat."""
     yield b"retry: 2000\n: live\n\n"
+    loop = asyncio.get_running_loop()
+    beat_at = loop.time() + settings.HEARTBEAT_S
     while True:
         try:
-            async with asyncio.timeout(settings.HEARTBEAT_S):
+            async with asyncio.timeout_at(beat_at):
                 snapshot = await anext(changes)
         except TimeoutError:
+            beat_at = loop.time() + settings.HEARTBEAT_S
             yield b": heartbeat\n\n"
             continue
         except StopAsyncIteration:
             return
-        state = "-".join(str(number) for number in snapshot.values())
-        if state != last_id:  # else a client that came back: it has seen this one
-            data = json.dumps({"fact": snapshot["fact"], "at": timezone.now().isoformat(timespec="milliseconds")})
+        state = _state(snapshot, reader.sees)
+        if state != last_id:  # else nothing that the reader sees, or a client that came back and knows this
+            last_id, beat_at = state, loop.time() + settings.HEARTBEAT_S
+            data = json.dumps({"at": timezone.now().isoformat(timespec="milliseconds")})
             yield f"event: pulse\nid: {state}\ndata: {data}\n\n".encode()
-        last_id = ""
+
+
+def _state(snapshot: Snapshot, sees: Sees) -> str:
+    """A digest of what is newest in the environments that a reader sees."""
+    seen = sorted((environment, newest) for environment, newest in snapshot.items() if sees(environment))
+    return sha256(repr(seen).encode()).hexdigest()[:16]
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -154,40 +190,29 @@ def _check_request(scope: Scope, headers: Mapping[str, str]) -> None:
         raise Refused(403, "Foreign page", "Only the console's own pages may follow.")
 
 
-async def _check_person(headers: Mapping[str, str]) -> None:
-    """Refuse who is not signed in (401), or say that it cannot be known now (503)."""
-    try:
-        is_known = await asyncio.to_thread(_is_signed_in, headers.get("cookie", ""))
-    except Exception as error:  # the database or the session store is away, whatever its library calls that
-        logger.warning("cannot look up a session: %r", error)
-        raise Refused(503, "Sessions cannot be read", "Try again in a few seconds.") from error
-    if not is_known:
-        raise Refused(401, "Not signed in", f"Sign in at {settings.LOGIN_URL} and come back.")
-
-
-def _is_signed_in(cookie_header: str) -> bool:
-    """What Django's session and authentication middleware check, but read only.
+def _seen_by(cookie_header: str, sees_of: Callable[[AbstractBaseUser], Sees]) -> Sees | None:
+    """What Django's session and authentication middleware check, but read only; None for who is not signed in.
 
     `django.contrib.auth.get_user` would flush or re-key a session that does not fit, and there is no response here
     that could carry the new cookie.
     """
     session_key = parse_cookie(cookie_header).get(settings.SESSION_COOKIE_NAME)
     if not session_key or "\0" in session_key:  # PostgreSQL would answer the question about one with an error
-        return False
+        return None
     try:
         session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
         backend_path = session.get(BACKEND_SESSION_KEY)
         if SESSION_KEY not in session or backend_path not in settings.AUTHENTICATION_BACKENDS:
-            return False
+            return None
         pk = get_user_model()._meta.pk
         person = load_backend(backend_path).get_user(pk.to_python(session[SESSION_KEY]))
         if person is None or not person.is_active:
-            return False
+            return None
         given = session.get(HASH_SESSION_KEY, "")
         accepted = (person.get_session_auth_hash(), *person.get_session_auth_fallback_hash())
-        return any(constant_time_compare(given, one) for one in accepted)
+        return sees_of(person) if any(constant_time_compare(given, one) for one in accepted) else None
     except (ValidationError, ValueError):  # a session whose content makes no sense
-        return False
+        return None
     finally:
         let_go()
 
@@ -220,35 +245,3 @@ async def _answer(send: Send, refusal: Refused) -> None:
         headers.append((b"allow", b"GET"))
     await _send_in_time(send, {"type": "http.response.start", "status": refusal.status, "headers": headers})
     await _send_in_time(send, {"type": "http.response.body", "body": body})
-
-
-def newest_fact() -> Snapshot:
-    """The id of the newest fact, 0 where there is none: one step in the primary key."""
-    from events.models import Fact
-
-    newest = Fact.objects.order_by("-id").values_list("id", flat=True).first()
-    return {"fact": newest or 0}
-
-
-_also: list[Callable[[], Snapshot]] = []
-
-
-def tell_also(read: Callable[[], Snapshot]) -> None:
-    """Have open pages look again when one of these numbers changes, too: what people want is nothing that facts know.
-
-    Twice is once.
-    """
-    if read not in _also:
-        _also.append(read)
-
-
-def newest() -> Snapshot:
-    """The newest fact, and what else pages are to be told of."""
-    found = dict(newest_fact())
-    for read in _also:
-        found |= read()
-    return found
-
-
-app = LiveDoor(Pulse(newest, INTERVAL_S))
-close = app.close

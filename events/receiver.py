@@ -86,9 +86,7 @@ class Receiver:
         self.readers = Readers(DECODERS, is_allowed=reads_beside)
         self.room = Room(ROOM_BODIES * most_bytes)
         self._troubles = TroubleLog(logger)
-        # Threads of our own: the event loop's are shared with whatever else blocks.
-        self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="decode")
-        self._doormen = ThreadPoolExecutor(1, thread_name_prefix="keys")
+        self._open_pools()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
@@ -109,6 +107,14 @@ class Receiver:
         """Take leave of the database. What is on its way is still stored, and what still comes, too."""
         writer.close()
         self.readers.close()
+        for pool in (self._decoders, self._doormen):
+            pool.shutdown(wait=False)
+        self._open_pools()
+
+    def _open_pools(self) -> None:
+        """Threads of our own: the event loop's are shared with whatever else blocks."""
+        self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="decode")
+        self._doormen = ThreadPoolExecutor(1, thread_name_prefix="keys")
 
     async def _take(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:
         try:

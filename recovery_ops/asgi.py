@@ -22,14 +22,14 @@ from django.core.wsgi import get_wsgi_application
 
 _django = get_wsgi_application()  # sets Django up: everything below may import models
 
-from events import live, receiver
-from recovery_ops.control import stream
-from recovery_ops.control.escalations.asking import newest_line
+from events import receiver
+from recovery_ops.control import live, stream
 from recovery_ops.cycles import look_for_cycles_less_often
 from recovery_ops.doors import App, Receive, Scope, Send, WsgiDoor, answer
 from recovery_ops.logged import WithoutLinks
 from recovery_ops.orphans import end_with_parent
 from recovery_ops.readiness import NotReady, Readiness
+from recovery_ops.sqlite_connections import close_all_connections
 
 
 def _traced(app: App) -> App:
@@ -42,8 +42,6 @@ def _traced(app: App) -> App:
 
 
 _intake = _traced(receiver.app)
-# What a task puts to people comes with no newer fact: open pages are told of it, too.
-live.tell_also(newest_line)
 
 
 class Dispatcher:
@@ -87,6 +85,8 @@ class Dispatcher:
         _close_streams()
         receiver.close()  # only now: no request is open any more
         self._django.shut_down()
+        if threading.current_thread() is threading.main_thread():  # else the process goes on
+            await asyncio.to_thread(close_all_connections)
         await send({"type": "lifespan.shutdown.complete"})
 
     def _chain_signals(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -121,7 +121,7 @@ class Dispatcher:
 
 def _close_streams() -> None:
     stream.close()
-    live.close()
+    live.app.close()
 
 
 async def _healthz(scope: Scope, receive: Receive, send: Send) -> None:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import shutil
 import threading
 from datetime import timedelta
 
-from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.db import connection, transaction
 from django.utils import timezone
 
+from events.disk import has_room
+
 logger = logging.getLogger(__name__)
 
 PROBE_TIMEOUT_S = 2.0
-LEAST_FREE_BYTES = 64 * 2**20
-"""Below this much free disk we say that we cannot store: SQLite would find out only in the middle of a commit."""
 
 
 class NotReady(Exception):
@@ -83,9 +81,9 @@ def _in_daemon_thread() -> asyncio.Future[None]:
 def write_and_forget() -> None:
     """Write one row in a transaction that is rolled back; raise when that fails."""
     try:
+        if not has_room():
+            raise NotReady("disk")
         if connection.vendor == "sqlite":
-            if shutil.disk_usage(settings.DATA_DIR).free < LEAST_FREE_BYTES:
-                raise NotReady("disk")
             with connection.cursor() as cursor:
                 cursor.execute(f"PRAGMA busy_timeout = {int(PROBE_TIMEOUT_S * 1000)}")
         with transaction.atomic():

@@ -7,21 +7,18 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connections
-from django.db.utils import ConnectionHandler
 
 from events.management.commands import backup
 from events.models import Fact
-from recovery_ops import environment
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.models import AuditEntry, Override
 from tests.support import stores
 from tests.support.actions import small_fleet, trip
+from tests.support.stores import sqlite_at
 
 
 def live() -> None:
@@ -45,18 +42,6 @@ def said(*words: str) -> str:
     out = io.StringIO()
     call_command(*words, stdout=out)
     return out.getvalue()
-
-
-@contextmanager
-def sqlite_at(path: Path) -> Iterator[None]:
-    """Make the file this thread's store."""
-    config: dict[str, Any] = environment.database(f"sqlite:///{path}", data=Path(), pool_size=1)
-    ours, connections["default"] = connections["default"], ConnectionHandler({"default": config})["default"]
-    try:
-        yield
-    finally:
-        connections["default"].close()
-        connections["default"] = ours
 
 
 @pytest.mark.django_db(transaction=True)

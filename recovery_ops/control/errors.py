@@ -6,15 +6,19 @@ A database that is away is not a fault in the code.
 from __future__ import annotations
 
 import sys
+from urllib.parse import quote
 
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.template.loader import render_to_string
 from django.urls import is_valid_path
+from django.utils import timezone
 from django.views import defaults
 from django.views.csrf import csrf_failure
 
-from recovery_ops.control import documents
+from recovery_ops.control import audit, documents
+from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.refusals import Refused
 
 RETRY_AFTER_S = 5
 _OF_PROGRAMS = ("/api", "/v1", "/metrics")
@@ -31,7 +35,18 @@ def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
     """403, with the reason that was given."""
     if _is_api(request):
         return problem(403, "forbidden", str(exception) or "This is not for you.")
+    _note(request, exception)
     return defaults.permission_denied(request, exception)
+
+
+def _note(request: HttpRequest, exception: Exception) -> None:
+    """Write a rejected form to the audit log of the user's environment. What an action rejects, it notes itself."""
+    if request.method != "POST" or not request.user.is_authenticated or isinstance(exception.__cause__, Refused):
+        return
+    visit = visit_of(request)
+    if visit.grants.may("see", visit.environment):
+        deed = audit.Deed(verb="form.send", object=quote(request.path), code="forbidden")
+        audit.append(visit.environment, deed, by=actor_of(request), at=timezone.now())
 
 
 def forged(request: HttpRequest, reason: str = "") -> HttpResponse:

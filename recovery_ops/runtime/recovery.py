@@ -458,7 +458,7 @@ _OPEN: list[Recovery] = []
 
 
 def _close_all() -> None:
-    for recovery in _OPEN:
+    for recovery in tuple(_OPEN):  # each takes itself out of the list
         recovery.close()
 
 

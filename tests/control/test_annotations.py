@@ -136,3 +136,11 @@ def test_what_was_typed_stays_text() -> None:
     client = signed_in(Role.RESPONDER)
     for page in (f"/timelines?{RANGE}&view=table", f"/timelines/annotations/{one.number}"):
         assert "<img" not in client.get(page).content.decode()
+
+
+def test_form_key_beyond_its_length_is_rejected() -> None:
+    """Cut to its length, it would be the key of another request."""
+    one = noted()
+    address, client = f"/timelines/annotations/{one.number}", signed_in(Role.RESPONDER)
+    assert client.post(address, {"act": "remove", "key": "k" * 65}).status_code == 400
+    assert client.post(address, {"act": "remove", "key": "k" * 64}).status_code == 303

@@ -50,6 +50,18 @@ def test_causes_are_listed_decided_and_told_one_by_one() -> None:
     assert AuditEntry.objects.filter(verb="failure.archive", actor_kind="key").count() == 1
 
 
+@pytest.mark.usefixtures("storm")
+def test_bulk_keys_with_equal_prefix_are_two_requests() -> None:
+    program, names = Program(), ["one", "two"]
+    for number in (1, 2):
+        resolve = WHY | {"verb": "resolve", "fingerprints": names}
+        done = program.post("failures", resolve, idempotency_key=f"{'k' * 63}{number}")[1]["results"]
+        assert [one["done"]["was_already"] for one in done] == [False, False]
+        again = program.post("failures", resolve, idempotency_key=f"{'k' * 63}{number}")[1]["results"]
+        assert [one["done"]["was_already"] for one in again] == [True, True]
+        program.post("failures", WHY | {"verb": "reopen", "fingerprints": names})
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [

@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from events import live
+from recovery_ops.control import live
 from recovery_ops.control.roles import Role
 from tests.support.actions import REASON
 from tests.support.api_client import Program

@@ -109,6 +109,9 @@ def test_a_viewer_who_posts_is_refused_and_nothing_changes(verb: str) -> None:
     assert "403.html" in templates_of(answer)
     assert not Override.objects.exists()
     assert not Reset.objects.exists()
+    noted = AuditEntry.objects.get()
+    assert (noted.result, noted.actor_name, noted.code) == (AuditEntry.REFUSED, "ana", "forbidden")
+    assert noted.object == f"/breakers/search_web/{verb}"
 
 
 def test_a_responder_may_not_edit_a_policy() -> None:

@@ -7,9 +7,8 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
-from importlib import import_module
 from typing import Any
 from unittest import mock
 
@@ -21,10 +20,11 @@ from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.test import Client
 
-from events import live
-from events.live import LiveDoor, Pulse
-from events.pulse import let_go
+from events.live import LiveDoor
+from events.pulse import Pulse, let_go
 from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.live import Newest, sees_of
+from recovery_ops.control.models import RoleGrant
 from recovery_ops.rules.facts import Escalated
 from tests.support.live import Browser, refused
 from tests.support.stories import NOW, Story
@@ -33,13 +33,17 @@ NEVER_S = 3600.0
 
 
 class Facts:
-    """Stands for the newest fact's id."""
+    """Stands for the newest fact's id in each environment."""
 
     def __init__(self, newest: int = 1) -> None:
-        self.newest = newest
+        self.newest = {"dev": newest}
 
     def read(self) -> dict[str, int]:
-        return {"fact": self.newest}
+        return dict(self.newest)
+
+
+def sees_dev(_: object) -> Callable[[str], bool]:
+    return {"dev"}.__contains__
 
 
 @contextlib.asynccontextmanager
@@ -72,14 +76,14 @@ def facts() -> Facts:
 
 @pytest.fixture
 def door(facts: Facts) -> LiveDoor:
-    return LiveDoor(Pulse(facts.read, 0.002))
+    return LiveDoor(Pulse(facts.read, 0.002), sees_dev)
 
 
 def test_a_signed_in_browser_hears_of_each_newest_fact(door: LiveDoor, facts: Facts, signed_in: dict[str, str]) -> None:
     async def follow() -> tuple[Browser, list[dict[str, str]]]:
         async with connected(door, signed_in) as browser:
             events = [await browser.next_event()]
-            facts.newest = 12
+            facts.newest["dev"] = 12
             events.append(await browser.next_event())
             return browser, events
 
@@ -87,8 +91,7 @@ def test_a_signed_in_browser_hears_of_each_newest_fact(door: LiveDoor, facts: Fa
     assert browser.status == 200
     assert browser.headers[b"content-type"].startswith(b"text/event-stream")
     assert b"no-cache" in browser.headers[b"cache-control"]
-    assert [event["id"] for event in events] == ["1", "12"]
-    assert [json.loads(event["data"])["fact"] for event in events] == [1, 12]
+    assert events[0]["id"] != events[1]["id"]
     assert json.loads(events[0]["data"])["at"].endswith("+00:00")
 
 
@@ -97,7 +100,7 @@ def test_no_message_is_larger_than_4_kb(signed_in: dict[str, str]) -> None:
     facts = Facts(2**63 - 1)
 
     async def follow() -> list[bytes]:
-        async with connected(LiveDoor(Pulse(facts.read, NEVER_S)), signed_in) as browser:
+        async with connected(LiveDoor(Pulse(facts.read, NEVER_S), sees_dev), signed_in) as browser:
             return [await browser.next_chunk(), await browser.next_chunk()]
 
     opening, pulse = asyncio.run(follow())
@@ -108,41 +111,70 @@ def test_no_message_is_larger_than_4_kb(signed_in: dict[str, str]) -> None:
 def test_a_browser_that_comes_back_is_not_told_what_it_knows(
     door: LiveDoor, facts: Facts, signed_in: dict[str, str]
 ) -> None:
-    async def follow() -> str:
-        async with connected(door, signed_in | {"last-event-id": "1"}) as browser:
+    async def follow() -> tuple[str, str]:
+        async with connected(door, signed_in) as browser:
+            known = (await browser.next_event())["id"]
+        async with connected(door, signed_in | {"last-event-id": known}) as browser:
             assert b"retry" in await browser.next_chunk()
-            facts.newest = 2
-            return (await browser.next_event())["id"]
+            facts.newest["dev"] = 2
+            return known, (await browser.next_event())["id"]
 
-    assert asyncio.run(follow()) == "2"
+    known, newer = asyncio.run(follow())
+    assert known != newer
 
 
-def test_a_browser_hears_of_what_comes_with_no_newer_fact(signed_in: dict[str, str]) -> None:
-    numbers = {"fact": 7, "line": 1}
+def test_stream_of_foreign_environment_sends_no_pulse(
+    door: LiveDoor, facts: Facts, signed_in: dict[str, str], settings: Any
+) -> None:
+    settings.HEARTBEAT_S = 0.1
 
-    async def follow() -> list[dict[str, str]]:
-        async with connected(LiveDoor(Pulse(lambda: dict(numbers), 0.002)), signed_in) as browser:
-            events = [await browser.next_event()]
-            numbers["line"] = 2
-            return [*events, await browser.next_event()]
+    async def follow() -> tuple[list[bytes], bytes]:
+        async with connected(door, signed_in) as browser:
+            await browser.next_event()
+            quiet = []
+            for number in range(3):  # heartbeats come, however much is new elsewhere
+                facts.newest["elsewhere"] = number
+                quiet.append(await browser.next_chunk())
+            facts.newest["dev"] = 2
+            return quiet, await browser.next_chunk()
 
-    events = asyncio.run(follow())
-    assert [event["id"] for event in events] == ["7-1", "7-2"]
-    assert [json.loads(event["data"])["fact"] for event in events] == [7, 7]
+    quiet, pulse = asyncio.run(follow())
+    assert quiet == [b": heartbeat\n\n"] * 3
+    assert pulse.startswith(b"event: pulse\n")
+
+
+def test_user_without_role_there_gets_no_pulse(person: User, signed_in: dict[str, str], settings: Any) -> None:
+    settings.HEARTBEAT_S = 0.2
+    RoleGrant.objects.create(user=person, environment="dev", role="viewer")
+
+    async def follow() -> tuple[bytes, bytes]:
+        async with connected(LiveDoor(Pulse(Newest(), 0.002), sees_of), signed_in) as browser:
+            await browser.next_event()
+            await asyncio.to_thread(_tell_of, "elsewhere")
+            quiet = await browser.next_chunk()
+            await asyncio.to_thread(_tell_of, "dev")
+            return quiet, await browser.next_chunk()
+
+    quiet, pulse = asyncio.run(follow())
+    assert quiet == b": heartbeat\n\n"
+    assert pulse.startswith(b"event: pulse\n")
+
+
+def _tell_of(environment: str) -> None:
+    Story(environment).tell(Escalated(operation="refund", queue="editors", reason="policy_denied"), at=30).store()
+    let_go()
 
 
 def test_a_question_that_a_task_puts_to_people_is_heard_of_without_a_newer_fact(signed_in: dict[str, str]) -> None:
-    import_module("recovery_ops.asgi")  # where the doors are put together
     Story().tell(Escalated(operation="refund", queue="editors", reason="policy_denied"), at=30).store()
 
     async def follow() -> list[dict[str, str]]:
-        async with connected(LiveDoor(Pulse(live.newest, 0.002)), signed_in) as browser:
+        async with connected(LiveDoor(Pulse(Newest(), 0.002), sees_dev), signed_in) as browser:
             events = [await browser.next_event()]
             await asyncio.to_thread(_put, NOW)
             return [*events, await browser.next_event()]
 
     before, after = asyncio.run(follow())
-    assert json.loads(before["data"])["fact"] == json.loads(after["data"])["fact"] > 0
     assert before["id"] != after["id"]
 
 
@@ -155,7 +187,7 @@ def test_silence_is_filled_with_heartbeats(facts: Facts, signed_in: dict[str, st
     settings.HEARTBEAT_S = 0.01
 
     async def follow() -> bytes:
-        async with connected(LiveDoor(Pulse(facts.read, NEVER_S)), signed_in) as browser:
+        async with connected(LiveDoor(Pulse(facts.read, NEVER_S), sees_dev), signed_in) as browser:
             await browser.next_event()
             return await browser.next_chunk()
 
@@ -177,7 +209,7 @@ def test_close_ends_the_stream_and_refuses_the_next(door: LiveDoor, signed_in: d
 
 
 def test_more_streams_than_there_are_places_are_told_to_come_later(facts: Facts, signed_in: dict[str, str]) -> None:
-    door = LiveDoor(Pulse(facts.read, NEVER_S), most_streams=1)
+    door = LiveDoor(Pulse(facts.read, NEVER_S), sees_dev, most_streams=1)
 
     async def follow() -> tuple[int, bytes, int]:
         async with connected(door, signed_in) as first:
@@ -264,7 +296,7 @@ def test_a_person_who_signs_out_meanwhile_is_let_go(
     monkeypatch.setattr("events.live.RECHECK_S", 0.0)
 
     async def follow() -> None:
-        async with connected(LiveDoor(Pulse(facts.read, NEVER_S)), signed_in) as browser:
+        async with connected(LiveDoor(Pulse(facts.read, NEVER_S), sees_dev), signed_in) as browser:
             await browser.next_event()
             await asyncio.to_thread(Session.objects.all().delete)
             while await browser.next_chunk():

@@ -22,7 +22,6 @@ def engine(
 ) -> Iterator[Callable[[], None]]:
     """An empty store on each engine; a thread that calls what this yields uses it, too."""
     if request.param == "sqlite":
-        request.node.add_marker(pytest.mark.django_db(transaction=True))
         request.getfixturevalue("transactional_db")
         yield lambda: None
         return

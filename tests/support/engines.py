@@ -29,7 +29,6 @@ def store(transactional_db: None) -> Iterator[None]:
 def engine(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
     """An empty store on each engine, for this thread alone."""
     if request.param == "sqlite":
-        request.node.add_marker(pytest.mark.django_db(transaction=True))
         request.getfixturevalue("transactional_db")
         yield "sqlite"
         return

@@ -1,4 +1,4 @@
-"""PostgreSQL stores that are migrated once and copied: the migrations are most of what an empty store costs."""
+"""PostgreSQL stores, copies of one that is migrated once, as migrations take most of the time; and SQLite files."""
 
 from __future__ import annotations
 
@@ -38,6 +38,18 @@ def store_at(url: str, *, pool_size: int = 2) -> Iterator[dict[str, Any]]:
         connections["default"] = ours
         theirs.close()
         theirs.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's wrapper has one
+
+
+@contextmanager
+def sqlite_at(path: Path) -> Iterator[None]:
+    """Make the file this thread's store."""
+    config: dict[str, Any] = environment.database(f"sqlite:///{path}", data=Path(), pool_size=1)
+    ours, connections["default"] = connections["default"], ConnectionHandler({"default": config})["default"]
+    try:
+        yield
+    finally:
+        connections["default"].close()
+        connections["default"] = ours
 
 
 def server() -> str:

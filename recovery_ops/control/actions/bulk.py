@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any
 
 from recovery_ops.control.actions import checks
@@ -88,7 +87,7 @@ def each(verb: str, names: Iterable[str], asked: Asked, *, where: Mapping[str, s
             return found
     results = []
     for name in asked_for:
-        one: dict[str, Any] = {**asked, **rest, "key": _key_of(asked.get("key"), verb, name)}
+        one: dict[str, Any] = {**asked, **rest, "key": checks.key_of_part(asked.get("key"), verb, name)}
         if verb in IMPOSING:
             one["confirm"] = to_confirm[name]
         try:
@@ -106,10 +105,10 @@ def _ramped(names: Sequence[str], asked: Asked, where: Mapping[str, str]) -> lis
     Who asks again, because the answer was lost, is answered as before: their own reset does not make them late, and
     what was reset one by one is not ramped because more has opened since.
     """
-    if any(is_used(asked["environment"], _key_of(asked.get("key"), "reset", name)) for name in names):
+    if any(is_used(asked["environment"], checks.key_of_part(asked.get("key"), "reset", name)) for name in names):
         return None
     refused: dict[str, Refused] = {}
-    once: Asked = {**asked, "key": _key_of(asked.get("key"), "reset", " ".join(names))}
+    once: Asked = {**asked, "key": checks.key_of_part(asked.get("key"), "reset", " ".join(names))}
     keyless: Asked = {**asked, "key": None}
     begun = names_begun(asked["environment"], once["key"])
     for name in names:
@@ -131,7 +130,3 @@ def _ramped(names: Sequence[str], asked: Asked, where: Mapping[str, str]) -> lis
     return [
         Result(name=name, refusal=refused[name]) if name in refused else Result(name=name, done=done) for name in names
     ]
-
-
-def _key_of(key: str | None, verb: str, name: str) -> str | None:
-    return None if key is None else sha256(f"{key} {verb} {name}".encode()).hexdigest()

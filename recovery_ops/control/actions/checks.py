@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -167,6 +168,11 @@ def fault_of_environment(environment: str) -> str:
 def fault_of_key(key: str | None) -> str:
     """What is wrong with an idempotency key."""
     return "" if key is None else _fault_of_name(key, KEY_CHARS)
+
+
+def key_of_part(key: str | None, *part: object) -> str | None:
+    """The idempotency key of one part of a bulk request: made of the whole key of the request and what the part is."""
+    return None if key is None else sha256(repr((key, *part)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def refuse(fields: dict[str, str]) -> None:

@@ -13,6 +13,7 @@ from events.failures.asking import busiest_hours, is_known, last_number, version
 from events.failures.clean import operations_by_cause
 from events.failures.grouping import SPLIT_FIELDS, split_name
 from recovery_ops.control.account_names import find_account
+from recovery_ops.control.actions import checks
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
 from recovery_ops.control.actors import Actor
 from recovery_ops.control.failures import grouping_of
@@ -216,8 +217,8 @@ def triage_each(
         asked["busiest"] = _busiest(environment, asked.get("now") or timezone.now())
     if asked.get("clean_runs") is not None:
         asked["operations"] = _operations(environment, asked.get("now") or timezone.now())
-    for place, name in enumerate(names):
-        own = key if key is None or len(names) == 1 else f"{key[:40]}-{place}"
+    for name in names:
+        own = key if len(names) == 1 else checks.key_of_part(key, verb, name)
         try:
             done = triage(verb, fingerprint=name, by=by, environment=environment, key=own, **asked)
             text = "it was so already" if done.was_already else ACTS[verb].past

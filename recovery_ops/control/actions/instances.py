@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, Required, Unpack
 
 from events.models import Agent
 from events.moments import to_us
 from events.queries import agent_named
 from events.rows import AgentRow
+from recovery_ops.control.actions import checks
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
 from recovery_ops.control.actions.labelling import label_instance
 from recovery_ops.control.models import InstanceLabels
@@ -95,8 +95,8 @@ def act_on_each(
     """Do one act to many, each by itself: one that is refused holds no other back. `labels` are those of `label`."""
     results: list[Result] = []
     every = list(dict.fromkeys(named))
-    for place, (service, instance) in enumerate(every):
-        own = key if key is None or len(every) == 1 else f"{sha256(key.encode()).hexdigest()[:40]}-{place}"
+    for service, instance in every:
+        own = key if len(every) == 1 else checks.key_of_part(key, verb, service, instance)
         given: Any = {"service": service, "instance": instance, "key": own, **asked}
         try:
             done: Done[AgentRow] | Done[InstanceLabels]

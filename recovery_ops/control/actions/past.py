@@ -149,6 +149,7 @@ PAST = {
     "annotation.end": "ended",
     "annotation.remove": "removed",
     "chain.remove": "removed",
+    "form.send": "sent a form to",
     "instance.label": "labelled",
     "instance.retire": "retired",
     "instance.restore": "missed again",

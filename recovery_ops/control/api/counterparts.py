@@ -223,6 +223,7 @@ VERBS: dict[str, str] = {
 """Where the API does what stands in the audit log as this verb."""
 
 NOT_ASKED_FOR: dict[str, str] = {
+    "form.send": "a form that was rejected; the API notes the act itself",
     **dict.fromkeys(
         (
             *(

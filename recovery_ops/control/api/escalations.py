@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import Any
 
 from django.http import HttpResponse
@@ -223,8 +222,8 @@ def responded(
     now = timezone.now()
     asked = api.asked(request, body)
     version = asked.pop("seen", None)
-    if not is_alone and asked["key"] is not None:
-        asked["key"] = sha256(f"{asked['key']} {verb} {number}".encode()).hexdigest()
+    if not is_alone:
+        asked["key"] = checks.key_of_part(asked["key"], verb, number)
     if verb == EDIT and not str(body.get("text", "")).strip():
         raise Refused("invalid", "Say what the run is to go on with.", fields={"text": "is missing"})
     rest: dict[str, Any] = {name: body[name] for name in FIELDS.get(verb, {}) if name in body}

@@ -409,15 +409,6 @@ def find_with_story(environment: str, number: int) -> Told | None:
     return None if one is None else Told(one, story, one.has_breaker)
 
 
-def newest_line() -> Mapping[str, int]:
-    """The number of the newest line of any story: what is put to people, and what becomes of it, writes one.
-
-    One step in the primary key.
-    """
-    newest = EscalationNote.objects.order_by("-pk").values_list("pk", flat=True).first()
-    return {"line": newest or 0}
-
-
 def story_of(one: Escalation) -> Sequence[EscalationNote]:
     """What was said and done, newest first, each where it was in time. One query."""
     return _in_time(one.notes.select_related("star"))

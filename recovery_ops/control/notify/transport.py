@@ -66,7 +66,7 @@ def fault_of_address(url: str) -> str:
         return "has characters that no address has"
     if "@" in parts.netloc:
         return "has a name or password in it; put those into the secret, or the path"
-    if is_named(host, port):
+    if is_named(host, _port_of(parts)):
         return ""
     if parts.scheme != "https":
         return "begins with https:// (http only for hosts that RECOVERY_OPS_NOTIFY_HOSTS names)"
@@ -82,8 +82,8 @@ def fault_of_leading(url: str) -> str:
     For whoever types it, to hear of it at once: what counts is the check of each message.
     """
     parts = urlsplit(url)
-    host, port = parts.hostname or "", parts.port or _TLS_PORT
-    if settings.NOTIFY_LOOK_UP_S <= 0 or is_named(host, parts.port):
+    host, port = parts.hostname or "", _port_of(parts)
+    if settings.NOTIFY_LOOK_UP_S <= 0 or is_named(host, port):
         return ""
     found: list[str] = []
 
@@ -116,10 +116,15 @@ def _refusal_of_host(host: str) -> str:
     return "has a name of our own network" if is_inside else ""
 
 
-def is_named(host: str, port: int | None) -> bool:
-    """Whether the setting names this host, or this host and port."""
-    named = {one.lower() for one in settings.NOTIFY_HOSTS}
-    return host.lower() in named or f"{host.lower()}:{port}" in named
+def is_named(host: str, port: int) -> bool:
+    """Whether the setting names this host, or this host and port. An IPv6 address with a port has brackets."""
+    written = f"[{host}]" if ":" in host else host
+    return not {host, written, f"{written}:{port}"}.isdisjoint(one.lower() for one in settings.NOTIFY_HOSTS)
+
+
+def _port_of(parts: SplitResult) -> int:
+    """The port that a request goes to; without one in the address, that of the scheme."""
+    return parts.port or (_TLS_PORT if parts.scheme == "https" else 80)
 
 
 def refusal_of(address: _Address) -> str:
@@ -164,7 +169,7 @@ def _exchange(
     method: str, url: str, body: bytes | None, headers: Mapping[str, str], *, is_known: bool, most: int
 ) -> Answer:
     parts = urlsplit(url)
-    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    host, port = parts.hostname or "", _port_of(parts)
     connection = _connection(parts, port, _addresses_of(host, port)[0] if is_known else _checked(host, port))
     watch = threading.Timer(TOTAL_S, connection.cut)
     watch.daemon = True

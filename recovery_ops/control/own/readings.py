@@ -16,13 +16,12 @@ from typing import Any, Literal
 from django.conf import settings
 from django.db.models import Count, Min, Q, Sum
 
-from events import live
 from events.failures.asking import last_number
 from events.ingest import writer
 from events.models import Agent, Fact
 from events.moments import to_us
 from events.queries.fleet import RETIRED
-from recovery_ops.control import stream
+from recovery_ops.control import live, stream
 from recovery_ops.control.models import Beat, Delivery, HeldAct, Revision
 from recovery_ops.control.own.duties import FAILED, LATE, beats_by_name, duties_of
 

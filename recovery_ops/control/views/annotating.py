@@ -170,7 +170,7 @@ def _acted(request: HttpRequest, environment: str, one: Annotation) -> HttpRespo
             by=actor_of(request),
             environment=environment,
             reason=_REASON,
-            key=request.POST.get("key", "")[:64] or None,
+            key=request.POST.get("key") or None,
             seen=int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 19 else None,
             number=one.number,
         )

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 
 from events.pages import render_page
 from recovery_ops.control import actions
-from recovery_ops.control.actions import Refused
+from recovery_ops.control.actions import Refused, checks
 from recovery_ops.control.actions.documents import faults_of_document
 from recovery_ops.control.context import asked_by, visit_of
 from recovery_ops.control.desired import LivePolicy, live_policy
@@ -96,7 +96,7 @@ class _Asked:
         except Refused as refusal:
             return self._refused(form, typed, refusal)
         if act == _REPLAY:
-            key = f"{form.cleaned_data['key']}-replay"
+            key = checks.key_of_part(form.cleaned_data["key"] or None, "replay")
             return start_of_last_day(self.request, self.environment, saved.number, key=key, now=self.now)
         address = reverse("proposal", args=[saved.number])
         return changed(self.request, address, f"Proposal {saved.number} is saved. Nothing is live yet.")

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 from events.pages import render_page
 from events.wording import count_text
 from recovery_ops.control import actions
-from recovery_ops.control.actions import Refused
+from recovery_ops.control.actions import Refused, checks
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
 from recovery_ops.control.models import Feedback
@@ -107,12 +107,11 @@ def _answered(request: HttpRequest, environment: str) -> HttpResponse:
         raise Http404("Nothing is called so.")
     if not visit_of(request).grants.may("propose_policy", environment):
         raise PermissionDenied(f"Your role does not let you propose policies in {environment}.")
-    key = request.POST.get("key", "")[:48]
     asked: dict[str, Any] = {
         "by": actor_of(request),
         "environment": environment,
         "number": int(number),
-        "key": f"{key}-{number}" if key else None,
+        "key": checks.key_of_part(request.POST.get("key") or None, act, number),
         "now": timezone.now(),
     }
     try:

@@ -18,12 +18,11 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from events import live
 from events.models import Agent
 from events.moments import from_us
 from events.wording import count_text, lasted_text, span_text
 from recovery_ops import __version__
-from recovery_ops.control import stream
+from recovery_ops.control import live, stream
 from recovery_ops.control.models import Beat
 from recovery_ops.control.own.dead_man import HEARD
 from recovery_ops.control.own.duties import LATE_FACTOR, LEAST_LATE_S, Duty, beats_by_name, duties_of

@@ -133,9 +133,11 @@ def start(request: HttpRequest, *, environment: str, number: int) -> HttpRespons
     return _started(request, environment, number, form.cleaned_data, now=timezone.now())
 
 
-def start_of_last_day(request: HttpRequest, environment: str, number: int, *, key: str, now: datetime) -> HttpResponse:
+def start_of_last_day(
+    request: HttpRequest, environment: str, number: int, *, key: str | None, now: datetime
+) -> HttpResponse:
     """Ask for a replay of the last 24 hours of a proposal that was just saved."""
-    cleaned = {"window": 86_400, "operation": "", "service": "", "key": key[:64]}
+    cleaned = {"window": 86_400, "operation": "", "service": "", "key": key}
     return _started(request, environment, number, cleaned, now=now)
 
 

@@ -132,7 +132,7 @@ def _proposed_at_once(request: HttpRequest, environment: str, item: Item) -> Htt
             by=actor_of(request),
             environment=environment,
             reason=f"Named with one click by its pattern: {pattern}"[:_PATTERN_MOST],
-            key=request.POST.get("key", "")[:64] or None,
+            key=request.POST.get("key") or None,
             fingerprint=item.cause.fingerprint,
             rule=draft,
             now=now,
@@ -204,7 +204,7 @@ def _left(request: HttpRequest, environment: str, fingerprint: str, item: Item |
             by=actor_of(request),
             environment=environment,
             reason=request.POST.get("reason", ""),
-            key=request.POST.get("key", "")[:64] or None,
+            key=request.POST.get("key") or None,
             fingerprint=fingerprint,
             now=timezone.now(),
         )

@@ -8,6 +8,7 @@ The file is for processes of one machine, as every SQLite file in WAL mode.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import json
@@ -68,6 +69,7 @@ class SqliteCheckpoints:
         self._claims: dict[tuple[Flow, str], Claim] = {}
         self._is_held_for_fork = False
         forks.follow(self)
+        _stores.add(self)
 
     def acquire(self, flow: Flow, owner: str, *, now: float, lease_s: float) -> Holder | None:
         """See `CheckpointStore`."""
@@ -234,7 +236,18 @@ class SqliteCheckpoints:
 
 
 _never_closed: list[sqlite3.Connection] = []
+_stores: weakref.WeakSet[SqliteCheckpoints] = weakref.WeakSet()
 _by_path: weakref.WeakValueDictionary[Path, SqliteCheckpoints] = weakref.WeakValueDictionary()
+
+
+def _leave_files_whole() -> None:
+    """Close the connections, so that SQLite moves its logs into the files. A daemon thread may still hold a store."""
+    for store in tuple(_stores):
+        store.before_fork()
+        store.after_fork_in_parent()
+
+
+atexit.register(_leave_files_whole)
 
 
 def store_at(path: Path) -> SqliteCheckpoints:

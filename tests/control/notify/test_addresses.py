@@ -102,6 +102,28 @@ def test_a_host_that_the_setting_names_may_be_anywhere(settings: Any) -> None:
     assert fault_of_address("http://eva@localhost/x"), "a password in an address is shown in logs"
 
 
+@pytest.mark.parametrize(
+    ("named", "url"),
+    [
+        ("alerts.internal:443", "https://alerts.internal/x"),
+        ("alerts.internal:80", "http://alerts.internal/x"),
+        ("Alerts.internal:8443", "https://alerts.internal:8443/x"),
+        ("[::1]:8443", "https://[::1]:8443/x"),
+        ("[::1]", "https://[::1]/x"),
+        ("::1", "https://[::1]:8443/x"),
+    ],
+)
+def test_host_named_with_port_may_be_anywhere(settings: Any, named: str, url: str) -> None:
+    settings.NOTIFY_HOSTS = [named]
+    assert fault_of_address(url) == ""
+
+
+@pytest.mark.parametrize("url", ["http://alerts.internal:443/x", "https://alerts.internal:8443/x", "https://[::1]/x"])
+def test_host_named_with_port_has_no_other(settings: Any, url: str) -> None:
+    settings.NOTIFY_HOSTS = ["alerts.internal:80", "[::1]:8443"]
+    assert fault_of_address(url)
+
+
 def saved(**more: Any) -> Channel:
     given = {"name": "ops", "kind": "webhook", "address": "https://127.0.0.1.nip.io/x", "secret": SECRET}
     return save_channel(**asked(by=EVA) | given | more).object

@@ -17,7 +17,7 @@ from django.core.management import BaseCommand, CommandError, call_command
 from django.db import DatabaseError, connection, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from events.live import newest_fact
+from events.failures.asking import last_number
 from events.schema import check_schema
 from recovery_ops import __version__
 from recovery_ops.control.first_account import FILE_NAME, SignIn, ensure_first_account
@@ -53,6 +53,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self._is_quiet = options["verbosity"] == 0
+        self._is_ending = threading.Event()
         data: Path = settings.DATA_DIR
         self._say(f"Recovery Ops {__version__}")
         try:
@@ -78,7 +79,7 @@ class Command(BaseCommand):
             settings.PUBLIC_URL = url
         self._migrate()
         sign_in = ensure_first_account(data)
-        known = newest_fact()["fact"]
+        known = last_number()
         companions: list[Companion] = []
         if not options["no_demo"]:
             environment = options["environment"]
@@ -98,6 +99,7 @@ class Command(BaseCommand):
         return serve(*listeners, on_started=announce, on_ending=self._announce_end, companions=companions)
 
     def _announce_end(self) -> None:
+        self._is_ending.set()
         # A few seconds may pass: agents hand in their last facts, and tasks finish.
         self._say("\nEnding: the last facts come in. Ctrl-C again cuts it off.")
 
@@ -134,12 +136,12 @@ class Command(BaseCommand):
     def _await_facts(self, known: int) -> None:
         """Say when a fact newer than `known` is stored: the sign that some agent is connected."""
         newest = known
-        while newest <= known:
-            time.sleep(0.5)
+        while newest <= known and not self._is_ending.wait(0.5):
             with suppress(DatabaseError):  # busy just now; there is a next time
-                newest = newest_fact()["fact"]
+                newest = last_number()
         connections.close_all()
-        self._say_of_agents("the first facts are in")
+        if newest > known:
+            self._say_of_agents("the first facts are in")
 
 
 def _port(text: str) -> int:
