@@ -27,6 +27,7 @@ from events.wakes import ear_of
 from recovery_ops.control.alarm import Alarm
 from recovery_ops.control.desired import Reach, Snapshot, Who, read
 from recovery_ops.control.models import NAME_CHARS, Revision
+from recovery_ops.control.numbers import number_in
 from recovery_ops.doors import Begun, Receive, Scope, Send, answer
 
 logger = logging.getLogger(__name__)
@@ -109,8 +110,7 @@ class _Agent:
 
     @property
     def last_revision(self) -> int | None:
-        is_number = self.last_id.isascii() and self.last_id.isdigit() and len(self.last_id) < 19
-        return int(self.last_id) if is_number else None
+        return number_in(self.last_id)
 
 
 class DesiredDoor:

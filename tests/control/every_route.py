@@ -308,7 +308,7 @@ def _routes() -> Iterator[tuple[str, URLPattern]]:
 def _path(route: str, world: Mapping[str, str]) -> str:
     if kind := kind_of(route):
         return "/" + re.sub(r"<[^>]+>", world[kind], route, count=1)
-    return "/" + route.replace("<path:operation>", "search_web").replace("<int:pk>", "1").replace(
+    return "/" + route.replace("<name:operation>", "search_web").replace("<number:pk>", "1").replace(
         "<str:category>", "timeout"
     )
 

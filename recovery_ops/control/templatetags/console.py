@@ -303,6 +303,14 @@ def initials(name: str) -> str:
     return "".join(word[0] for word in words[:2]).upper() or "?"
 
 
+@register.simple_tag
+def operation(name: str) -> str:
+    """An operation with a link to its policy; some events name none."""
+    if not name:
+        return "no operation"
+    return format_html('<a href="{}"><code>{}</code></a>', reverse("policy", args=[name]), name)
+
+
 # -- the page's own manners -------------------------------------------------------------------------------------------
 @register.simple_tag(takes_context=True)
 def preferences(context: RequestContext) -> Preferences:
