@@ -23,7 +23,7 @@ from events.models import AgentKey
 from recovery_ops.control import documents, nul
 from recovery_ops.control.actions import DEFAULT_EXPIRY_S, Asked
 from recovery_ops.control.actors import Actor, wish_of
-from recovery_ops.control.context import actor_of, environment_of, origin_of
+from recovery_ops.control.context import PARAMETER, actor_of, environment_of, origin_of
 from recovery_ops.control.documents import intent as documents_intent
 from recovery_ops.control.numbers import is_number, number_in
 from recovery_ops.control.refusals import Held, Refused
@@ -86,7 +86,8 @@ class KeyAuthentication(BaseAuthentication):
 class Api(APIView):
     """A view for people with a session and programs with a key; both are asked the same questions.
 
-    `environment` is the key's own, for people as in `context.environment_of`.
+    `environment` is the key's own, and a request that names another is refused; for people as in
+    `context.environment_of`.
     """
 
     authentication_classes = [KeyAuthentication, SessionAuthentication]
@@ -289,6 +290,9 @@ def _asker(request: Request) -> tuple[str, Actor]:
     if not isinstance(key, AgentKey):
         return environment_of(http), actor_of(http, "api")
     scopes, place = key.scopes.split(), key.environment
+    if set(request.query_params.getlist(PARAMETER)) - {place, ""}:
+        told = f"is {place}, the key's own, or left out"
+        raise Refused("invalid", f"Nothing was done: {PARAMETER} {told}.", fields={PARAMETER: told})
     actor = Actor(
         name=key.name,
         kind="key",
