@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 from django import template
 from django.conf import settings
+from django.http import HttpRequest
 from django.template.context import RequestContext
 from django.urls import reverse
 from django.utils import timezone
@@ -309,6 +310,12 @@ def operation(name: str) -> str:
     if not name:
         return "no operation"
     return format_html('<a href="{}"><code>{}</code></a>', reverse("policy", args=[name]), name)
+
+
+@register.filter
+def parameters(request: HttpRequest) -> list[tuple[str, list[str]]]:
+    """The parameters of an address, each with its values. A template takes `request.GET.lists` for one called so."""
+    return list(request.GET.lists())
 
 
 # -- the page's own manners -------------------------------------------------------------------------------------------
