@@ -31,18 +31,10 @@ KINDS = {
 }
 """The kinds of files of rows, each with its type."""
 MARKDOWN_TYPE = "text/markdown; charset=utf-8"
-_BEGINS_A_FORMULA = (
-    "=",
-    "+",
-    "-",
-    "@",
-    "\t",
-    "\r",
-    "\uff1d",
-    "\uff0b",
-    "\uff0d",
-    "\uff20",
-)  # the last four: full-width
+_BEFORE_A_FORMULA = re.compile(r"""(^|[;\t])(?=[\s"\u200b-\u200f\u2060\ufeff]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20])""")
+"""Where a cell begins with a sign of a formula (the last four: full-width): at its start, or behind what other
+spreadsheets take for the end of a cell, whatever the quotes say.
+"""
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 _NUMBERS = frozenset({int, float})
@@ -106,7 +98,7 @@ def csv_answer(name: str, columns: Sequence[Cell], rows: Iterable[Sequence[Cell]
 
 def _lines_of_csv(columns: Sequence[Cell], rows: Iterable[Sequence[Cell]]) -> Iterator[str]:
     written = _Written()
-    lines = csv.writer(written)
+    lines = csv.writer(written, quoting=csv.QUOTE_NONNUMERIC)
     for row in chain([columns], rows):
         # Numbers and nothing are written as they are; for so many cells the way there costs more than the look.
         lines.writerow([one if one is None or type(one) in _NUMBERS else csv_cell(one) for one in row])
@@ -148,7 +140,7 @@ def _markdown(table: Table) -> Iterable[str]:
 
 def csv_cell(value: Cell) -> str | int | float:
     """A cell that is read as what it is: a text that a spreadsheet would run stands behind an apostrophe."""
-    if type(value) is str and (not value or (value[0].isalnum() and value.isprintable())):
+    if type(value) is str and (not value or (value[0].isalnum() and value.isprintable() and ";" not in value)):
         return value
     if type(value) is datetime:
         return _moment(value)
@@ -159,8 +151,8 @@ def csv_cell(value: Cell) -> str | int | float:
         return "yes" if plain else "no"
     if not isinstance(plain, str):
         return plain
-    line = " ⏎ ".join(plain.splitlines())  # a row is a line: who reads files line by line sees no other one
-    return f"'{line}" if plain.lstrip(" ").startswith(_BEGINS_A_FORMULA) else line
+    # A row is a line: who reads files line by line sees no other one.
+    return " ⏎ ".join(_BEFORE_A_FORMULA.sub(r"\1'", plain).splitlines())
 
 
 def _plain(value: Cell) -> str | int | float | None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import orjson
 from django.db import models
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast
 
 
 class StoredJSON(models.JSONField):
@@ -24,3 +26,8 @@ class StoredJSON(models.JSONField):
         """As Django's own: the table is the same."""
         name, _, positional, named = super().deconstruct()
         return name, "django.db.models.JSONField", positional, named
+
+
+def text_at(attribute: str) -> Cast:
+    """An attribute of a stored fact as text, None where there is none: SQLite would hand out a number as a number."""
+    return Cast(KeyTextTransform(attribute, "attributes"), models.TextField())

@@ -29,5 +29,5 @@ def pages(door: Callable[[Page], Page], marks_of: MarksOf, questions_of: Questio
             door(partial(views.figure, marks_of=marks_of, questions_of=questions_of)),
             name="timelines-figure",
         ),
-        path("moves/<int:fact_id>", door(moves.move), name="move"),
+        path("moves/<number:fact_id>", door(moves.move), name="move"),
     ]

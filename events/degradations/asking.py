@@ -9,15 +9,14 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from django.db.models.fields.json import KeyTextTransform
-
 from events.degradations.rows import Cost, Degradations, Reduction, Standing, Unaccounted
 from events.models import Fact
 from events.moments import US_PER_S, to_us
 from events.queries import degradations, fleet
-from events.queries.readings import number_in, text_of
+from events.queries.readings import number_in
 from events.queries.sums import FAILED
 from events.rows import DegradationRow
+from events.stored_json import text_at
 from recovery_ops.rules.facts import AttemptSucceeded, DegradationStarted, FallbackActivated, ModelFallback, RunFinished
 from recovery_ops.wire import names
 
@@ -30,11 +29,8 @@ _ANSWERED, _SWITCHED = names.EVENTS[FallbackActivated].name, names.EVENTS[ModelF
 _BEGAN, _SUCCEEDED = names.EVENTS[DegradationStarted].name, names.EVENTS[AttemptSucceeded].name
 _WITHDRAWN = "withdrawn"
 _FINISHED = names.EVENTS[RunFinished].name
-_SAID = {
-    name: KeyTextTransform(names.attribute_of(FallbackActivated, name), "attributes")
-    for name in ("fallback", "warning", "data_age_s")
-}
-_COST = KeyTextTransform(names.attribute_of(RunFinished, "cost_usd"), "attributes")
+_SAID = {name: text_at(names.attribute_of(FallbackActivated, name)) for name in ("fallback", "warning", "data_age_s")}
+_COST = text_at(names.attribute_of(RunFinished, "cost_usd"))
 
 
 class _Answer(NamedTuple):
@@ -95,11 +91,11 @@ def _answers(environment: str, start: datetime, end: datetime) -> Iterator[_Answ
     for event, operation, service, instance, run, at_us, model, fallback, warning, data_age_s in newest:
         yield _Answer(
             operation=operation,
-            to_name=text_of(model if event == _SWITCHED else fallback),
+            to_name=(model if event == _SWITCHED else fallback) or "",
             instance=f"{service}/{instance}",
             run=run,
             at_us=at_us,
-            warning=text_of(warning),
+            warning=warning or "",
             data_age_s=number_in(data_age_s),
         )
 

@@ -13,9 +13,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from django.db import connection
-from django.db.models import Count, F, Max, Min, Q, QuerySet, TextField
-from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Cast
+from django.db.models import Count, F, Max, Min, Q, QuerySet
 
 from events.cardinality import Kind
 from events.failures.grouping import AS_SENT, Grouping
@@ -27,6 +25,7 @@ from events.queries.readings import Attributes, category_or_none, text_of, whole
 from events.queries.sums import FAILED, capacity_name
 from events.queries.trouble import failure_row
 from events.rows import FailureRow
+from events.stored_json import text_at
 from recovery_ops.rules.facts import FailureClassified
 from recovery_ops.rules.words import Category
 from recovery_ops.wire import names
@@ -93,10 +92,10 @@ def read_failures(environment: str, *, start: datetime, end: datetime) -> Sample
 def _failures(environment: str, start: datetime, end: datetime) -> QuerySet[Any]:
     facts = Fact.objects.filter(environment=environment, event=FAILED, at_us__gte=to_us(start), at_us__lt=to_us(end))
     return facts.annotate(
-        mark=KeyTextTransform(_FINGERPRINT, "attributes"),
-        attempt=KeyTextTransform(_ATTEMPT, "attributes"),
-        again=KeyTextTransform(_AGAIN, "attributes"),
-        origin=KeyTextTransform(names.DERIVED_FROM, "attributes"),
+        mark=text_at(_FINGERPRINT),
+        attempt=text_at(_ATTEMPT),
+        again=text_at(_AGAIN),
+        origin=text_at(names.DERIVED_FROM),
     )
 
 
@@ -210,7 +209,7 @@ def counts_between(after: int, upto: int, *, environment: str, grouping: Groupin
     """
     ours = Q(environment=environment, event=FAILED)
     facts = Fact.objects.filter(pk__gt=after, pk__lte=upto).order_by()
-    marked = facts.annotate(mark=KeyTextTransform(_FINGERPRINT, "attributes")).values_list(*KINDS)
+    marked = facts.annotate(mark=text_at(_FINGERPRINT)).values_list(*KINDS)
     found: dict[str, Came] = {}
     for *kind, number, last_us in marked.annotate(number=Count("id", filter=ours), last=Max("at_us", filter=ours)):
         if number:
@@ -226,8 +225,8 @@ def senders_between(
     ours = Q(environment=environment, event=FAILED)
     facts = Fact.objects.filter(pk__gt=after, pk__lte=upto).order_by()
     said = {
-        "mark": KeyTextTransform(_FINGERPRINT, "attributes"),
-        "version": KeyTextTransform(names.SERVICE_VERSION, "attributes"),
+        "mark": text_at(_FINGERPRINT),
+        "version": text_at(names.SERVICE_VERSION),
     }
     marked = facts.annotate(**said).values_list(*KINDS, "version", "agent_id")
     rows = list(marked.annotate(number=Count("id", filter=ours), last=Max("at_us", filter=ours)))
@@ -294,7 +293,7 @@ def is_known(environment: str, fingerprint: str, *, since: datetime) -> bool:
         return facts.filter(operation=operation, category__in=said).exists()
     known = KnownName.objects.filter(environment=environment, kind=Kind.FINGERPRINT.value, name=fingerprint)
     # Cast, or the comparison would be one of JSON values.
-    marked = facts.annotate(mark=Cast(KeyTextTransform(_FINGERPRINT, "attributes"), TextField()))
+    marked = facts.annotate(mark=text_at(_FINGERPRINT))
     return known.exists() or marked.filter(mark=fingerprint).exists()
 
 

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db.models import Count, Max, Q, TextField
-from django.db.models.fields.json import KeyTextTransform, KeyTransform
-from django.db.models.functions import Cast
+from django.db.models import Count, Max, Q
+from django.db.models.fields.json import KeyTransform
 
 from events.failures.asking import KINDS, cause_of, read_failures
 from events.failures.grouping import AS_SENT, Grouping
@@ -22,6 +21,7 @@ from events.moments import from_us, to_us
 from events.queries.sums import FAILED
 from events.runs.asking import LASTS_US
 from events.runs.stored import facts_among
+from events.stored_json import text_at
 from recovery_ops.rules.facts import CallsCounted, FailureClassified, RunFinished
 from recovery_ops.rules.words import RunStatus
 from recovery_ops.wire import names
@@ -78,7 +78,7 @@ def ends_between(after: int, upto: int, *, environment: str) -> list[RunEnd]:
     """The runs that ended well by the facts numbered in (after, upto], the first to end first. One query."""
     ours = Q(environment=environment, event=_ENDED, status__in=_WELL, run__gt="")
     facts = Fact.objects.filter(pk__gt=after, pk__lte=upto).order_by()
-    told = facts.annotate(status=Cast(KeyTextTransform(_STATUS, "attributes"), TextField()))
+    told = facts.annotate(status=text_at(_STATUS))
     ends = told.values_list("agent_id", "run").annotate(ended=Max("at_us", filter=ours))
     ended = ends.filter(ended__isnull=False)
     found = (RunEnd(agent_id, run, from_us(ended_us)) for agent_id, run, ended_us in ended)
@@ -98,7 +98,7 @@ def causes_met(environment: str, ends: Iterable[RunEnd], *, grouping: Grouping =
     for begin in range(0, len(named), _RUNS_AT_ONCE):
         some = facts_among(environment, named[begin : begin + _RUNS_AT_ONCE])
         some = some.filter(event=FAILED, at_us__gte=since_us)
-        marked = some.annotate(mark=KeyTextTransform(_FINGERPRINT, "attributes")).order_by()
+        marked = some.annotate(mark=text_at(_FINGERPRINT)).order_by()
         for run, *kind in marked.values_list("run", *KINDS).distinct():
             found.setdefault(run, set()).add(cause_of(grouping, *kind))
     return found

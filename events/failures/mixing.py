@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from django.db.models import Max
-from django.db.models.fields.json import KeyTextTransform
 
 from events.failures.rows import Field, Seen
 from events.recoveries.summing import ENDED_BADLY, ENDED_WELL
 from events.runs.asking import LASTS_US
 from events.runs.stored import facts_among
+from events.stored_json import text_at
 from recovery_ops.rules.facts import DegradationStarted, Escalated, FallbackActivated, ModelFallback, RunFinished
 from recovery_ops.wire import names
 
@@ -131,5 +131,5 @@ def _ends(environment: str, runs: Sequence[str], since_us: int) -> Iterator[tupl
     for start in range(0, len(runs), _AT_ONCE):
         some = runs[start : start + _AT_ONCE]
         said = facts_among(environment, some).filter(at_us__gte=since_us, event__in=events).order_by()
-        kinds = said.annotate(status=KeyTextTransform(_STATUS, "attributes"))
+        kinds = said.annotate(status=text_at(_STATUS))
         yield from kinds.values_list("run", "event", "operation", "status").annotate(last=Max("at_us"))

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from django.db.models import QuerySet, Subquery
-from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce
 
 from events.failures.asking import READ, named_mark
@@ -16,6 +15,7 @@ from events.models import Fact
 from events.moments import to_us
 from events.queries.readings import category_or_none, text_of
 from events.queries.sums import FAILED
+from events.stored_json import text_at
 from events.wording import category_text
 from recovery_ops.rules.facts import FailureClassified
 from recovery_ops.rules.words import Category
@@ -94,7 +94,7 @@ def called_lately(
 
 
 def _told(failures: QuerySet[Fact]) -> QuerySet[Any, Any]:
-    mark, said = KeyTextTransform(_FINGERPRINT, "attributes"), KeyTextTransform(_MESSAGE, "attributes")
+    mark, said = text_at(_FINGERPRINT), text_at(_MESSAGE)
     told: QuerySet[Any, Any] = failures.order_by().annotate(mark=mark, said=said)
     return told.values_list("mark", "category", "operation", "said", "at_us")
 

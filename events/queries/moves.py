@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django.db.models import Exists, F, Max, Min, OuterRef, QuerySet, Subquery, Sum, TextField
-from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, JSONObject
 
 from events.models import LANE_MINUTES, BreakerState, Fact, InstanceMoves
@@ -19,6 +18,7 @@ from events.queries.readings import MOVED, state_or_none
 from events.queries.sum_rows import widest
 from events.queries.transitions import Move, Standing, last_transition, moves_of, transition_of
 from events.rows import RANK, WORST_FIRST, Transition
+from events.stored_json import text_at
 from recovery_ops.rules.facts import BreakerStateChanged
 from recovery_ops.rules.words import State
 from recovery_ops.wire import names
@@ -271,5 +271,5 @@ def _summed(reading: Reading, grid: Grid) -> Iterator[_Bin]:
 
 
 # Cast, or a comparison would be one of JSON values.
-_PREVIOUS = Cast(KeyTextTransform(names.attribute_of(BreakerStateChanged, "previous_state"), "attributes"), TextField())
+_PREVIOUS = text_at(names.attribute_of(BreakerStateChanged, "previous_state"))
 _STATES = {RANK[state]: state for state in WORST_FIRST}

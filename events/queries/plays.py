@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models.fields.json import KeyTextTransform
-
 from events.models import Fact
 from events.moments import from_us, to_us
+from events.stored_json import text_at
 from recovery_ops.rules.facts import CompensationFinished
 from recovery_ops.wire import names
 
@@ -40,7 +39,7 @@ class Played:
 def played(environment: str, *, start: datetime, end: datetime) -> Played:
     """What was done in [start, end). One query; index `fact_by_event`."""
     done = Fact.objects.filter(environment=environment, event=_EVENT, at_us__gte=to_us(start), at_us__lt=to_us(end))
-    told = done.annotate(**{f"said_{name}": KeyTextTransform(key, "attributes") for name, key in _TOLD.items()})
+    told = done.annotate(**{f"said_{name}": text_at(key) for name, key in _TOLD.items()})
     newest = list(told.order_by("-at_us").values_list(*(f"said_{name}" for name in _TOLD), "at_us")[: READ + 1])
     found: dict[tuple[str, str, str], list[int]] = {}
     for verdict, compensation, outcome, at_us in newest[:READ]:

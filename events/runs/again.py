@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db.models import QuerySet
-from django.db.models.fields.json import KeyTextTransform
 
 from events.models import Fact
 from events.moments import US_PER_S, from_us, to_us
 from events.runs.rows import RunStory
 from events.runs.stored import facts_among
+from events.stored_json import text_at
 from recovery_ops.rules.facts import HookFailed, RunStarted
 from recovery_ops.wire import names
 
@@ -44,9 +44,9 @@ def begun_again(environment: str, wanted: Mapping[str, datetime]) -> dict[str, A
         at_us__gte=first_us - _SKEW_US, received_us__gte=first_us
     )
     told = since_first.annotate(
-        hook=KeyTextTransform(names.attribute_of(HookFailed, "hook"), "attributes"),
-        said=KeyTextTransform(names.attribute_of(HookFailed, "message"), "attributes"),
-        kind=KeyTextTransform(names.attribute_of(HookFailed, "error_type"), "attributes"),
+        hook=text_at(names.attribute_of(HookFailed, "hook")),
+        said=text_at(names.attribute_of(HookFailed, "message")),
+        kind=text_at(names.attribute_of(HookFailed, "error_type")),
     )
     rows = told.order_by("at_us", "id").values_list("run", "event", "at_us", "received_us", "hook", "said", "kind")
     for run, event, at_us, received_us, hook, said, kind in rows:

@@ -8,7 +8,6 @@ from datetime import datetime
 from enum import StrEnum
 
 from django.db.models import CharField, Value
-from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
 from events.failures.asking import cause_of
@@ -26,6 +25,7 @@ from events.runs.rows import RunFact, RunStory
 from events.runs.stored import AT_ONCE, begun_before, facts_of
 from events.runs.story import tell
 from events.runs.struck import Struck, is_of_outage
+from events.stored_json import text_at
 from recovery_ops.rules.facts import Escalated, FailureClassified, RunFinished, RunStarted
 from recovery_ops.rules.words import RunStatus
 from recovery_ops.wire import names
@@ -339,7 +339,7 @@ def _naming(
     """
     event = _NAMED_BY[wanted.show]
     named = Fact.objects.filter(environment=environment, event=event, at_us__gte=start_us, at_us__lt=end_us)
-    mark = KeyTextTransform(wanted.mark, "attributes") if wanted.mark else Value("", CharField())
+    mark = text_at(wanted.mark) if wanted.mark else Value("", CharField())
     said_of = () if wanted.is_any else ("mark", *_OF_FAILURE)
     columns = named.annotate(mark=mark).order_by("-at_us", "-id").values_list("run", "at_us", *said_of)
     read = list(columns[:most])

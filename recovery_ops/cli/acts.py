@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from recovery_ops.cli import ramps
 from recovery_ops.cli.words import DONE, NOT_APPLIED, REFUSED, WAITS, Ask, Asking, Refusal, Say, Unconfirmed
+from recovery_ops.rules.addresses import part_of
 
 POLL_S = 0.25
 _EVERYBODY = "/api/v1/status"
@@ -82,7 +83,7 @@ def act(console: Asking, options: argparse.Namespace, say: Say, sleep: Callable[
     if len(options.breaker) > 1:
         return _several(console, options, body, say, sleep, ask)
     [breaker] = options.breaker
-    path = f"/api/v1/breakers/{quote(breaker, safe='')}"
+    path = f"/api/v1/breakers/{quote(part_of(breaker), safe='')}"
     done = _confirmed(console, f"{path}/{options.verb}", body, say, ask)
     if "waits" in done:
         return _say_waiting(done, say)

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 
 from recovery_ops.cli.policies import read_document
 from recovery_ops.cli.words import DONE, MORE, Asking, Say, add_paging, say_rows
+from recovery_ops.rules.addresses import part_of
 
 _PLACE = ("breaker", "service", "instance", "group", "kind")
 _LIMITS = (
@@ -170,7 +171,7 @@ def _explain(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _simulate(console: Asking, options: argparse.Namespace, say: Say) -> int:
     asked = {name: said for name, _ in _LIMITS if (said := getattr(options, name))}
-    path = f"/api/v1/breakers/{quote(options.breaker, safe='')}/simulate"
+    path = f"/api/v1/breakers/{quote(part_of(options.breaker), safe='')}/simulate"
     found = console.ask("GET", path + (f"?{urlencode(asked)}" if asked else ""))
     limits = ", ".join(f"{name} {value}" for name, value in found["limits"].items())
     other, today = found["simulated"], found["today"]

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
+from recovery_ops.rules.addresses import part_of
 
 _SHOWS = ("troubled", "failed", "asked", "running", "all")
 
@@ -44,7 +45,7 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     """Carry out one of the words."""
     if options.word == "list":
         return _list(console, options, say)
-    address = f"/api/v1/runs/{quote(options.run, safe='')}"
+    address = f"/api/v1/runs/{quote(part_of(options.run), safe='')}"
     if options.word == "show":
         found = console.ask("GET", address)
         say(_line(found["run"]))

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from recovery_ops.cli.words import DONE, Asking, Say, add_paging, every, say_rows
+from recovery_ops.rules.addresses import part_of
 from recovery_ops.rules.classification import MAY_BE_SAID, PATTERNS
 
 _UNCLASSIFIED = "/api/v1/failures/unclassified"
@@ -38,7 +39,7 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
         nothing = "No failure of the last 7 days is unknown."
         say_rows(console, _UNCLASSIFIED, "causes", options, lambda one: [_cause(one)], say, nothing=nothing)
         return DONE
-    address = f"{_UNCLASSIFIED}/{quote(options.fingerprint, safe='')}"
+    address = f"{_UNCLASSIFIED}/{quote(part_of(options.fingerprint), safe='')}"
     why = {"reason": options.reason} | ({"dry_run": True} if options.dry_run else {})
     if options.word != "propose":
         done = console.ask("POST", f"{address}/{options.word}", why)

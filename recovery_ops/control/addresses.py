@@ -1,15 +1,17 @@
-"""What can stand in an address: numbers that a column can hold, and names of causes."""
+"""What can stand in an address: numbers that a column can hold, and names that anybody may have chosen."""
 
 from __future__ import annotations
 
 from django.urls import register_converter
-from django.urls.converters import PathConverter
+
+from recovery_ops.control.numbers import DIGITS
+from recovery_ops.rules.addresses import name_in, part_of
 
 
 class Number:
     """A whole number that any column can hold; what is longer is the address of nothing."""
 
-    regex = "[0-9]{1,9}"
+    regex = f"[0-9]{{1,{DIGITS}}}"
 
     def to_python(self, text: str) -> int:
         return int(text)
@@ -18,11 +20,17 @@ class Number:
         return str(number)
 
 
-class Fingerprint(PathConverter):
-    """What a sender calls a cause: any text, line ends too, which `path` takes for the address of nothing."""
+class Name:
+    """Any text, line ends too, which `path` takes for the address of nothing. Every name has an address."""
 
     regex = r"[\s\S]+"
 
+    def to_python(self, text: str) -> str:
+        return name_in(text)
+
+    def to_url(self, name: object) -> str:
+        return part_of(str(name))
+
 
 register_converter(Number, "number")
-register_converter(Fingerprint, "fingerprint")
+register_converter(Name, "name")

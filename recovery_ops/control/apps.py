@@ -14,6 +14,7 @@ class ControlConfig(AppConfig):
     verbose_name = "what people want"
 
     def ready(self) -> None:
+        import_module("recovery_ops.control.addresses")  # the converters of every path
         import_module("recovery_ops.control.beats").follow()
         if settings.OTLP_EXPORT_URL:  # OpenTelemetry is loaded only where somebody listens
             import_module("recovery_ops.control.own.telemetry").follow()

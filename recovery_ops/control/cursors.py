@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import dropwhile, islice
 from typing import TypeVar
 
+from recovery_ops.control.numbers import is_number
+
 CURSOR_CHARS = 1000
-_BIGGEST = 2**63
 T = TypeVar("T")
 Place = tuple[int | float | str, ...]
 """What a list is sorted by, ascending; the last part is of this row alone."""
@@ -58,5 +59,5 @@ def cut(rows: list[T], place: Callable[[T], Place], most: int) -> tuple[list[T],
 
 def _is(part: object, kind: type) -> bool:
     if kind is int:
-        return isinstance(part, int) and not isinstance(part, bool) and abs(part) < _BIGGEST
+        return is_number(part)
     return isinstance(part, kind)

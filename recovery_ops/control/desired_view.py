@@ -23,7 +23,7 @@ def desired(request: HttpRequest) -> HttpResponse:
         return _problem(405, "method_not_allowed", "The desired state is read with GET.", {"Allow": "GET"})
     try:
         key = authenticate(request.headers.get("Authorization"), stream.SCOPE, origin_of(request)["ip"])
-        who = stream.who_of(request.GET.dict())
+        who = stream.who_of(dict(request.GET.lists()), key.environment)
         snapshot = read(key.environment)
     except KeyBusy as busy:
         return _problem(busy.status, "too_often", busy.message, {"Retry-After": str(busy.retry_after_s)})

@@ -19,6 +19,7 @@ from events.failures.naming import called_lately
 from events.models import Agent, BreakerState, KnownName
 from events.runs.stored import is_told_of
 from recovery_ops.control.models import Escalation
+from recovery_ops.control.numbers import number_in
 from recovery_ops.control.roles import Grants
 
 MOST = 6
@@ -174,20 +175,16 @@ def _about(asked: str) -> str:
 
 
 def _escalations(asked: str, environment: str) -> Iterator[Hit]:
-    number = asked.upper().removeprefix("ESC-")
-    if number.isascii() and number.isdigit() and len(number) < 19:
-        one = Escalation.objects.filter(environment=environment, pk=int(number)).first()
-        if one is not None:
-            yield _hit(str(one), one.operation or one.reason, reverse("escalation", args=[one.pk]))
+    number = number_in(asked.upper().removeprefix("ESC-"))
+    for one in Escalation.objects.filter(environment=environment, pk=number) if number is not None else ():
+        yield _hit(str(one), one.operation or one.reason, reverse("escalation", args=[one.pk]))
 
 
 def _events(asked: str, environment: str) -> Iterator[Hit]:
-    number = asked.upper().removeprefix("CE-")
-    if number.isascii() and number.isdigit() and len(number) < 19:
-        one = CapacityEvent.objects.filter(environment=environment, pk=int(number)).first()
-        if one is not None:
-            what = " / ".join(filter(None, (one.provider, one.model))) or one.operation
-            yield _hit(f"CE-{one.pk}", what, reverse("capacity-event", args=[one.pk]))
+    number = number_in(asked.upper().removeprefix("CE-"))
+    for one in CapacityEvent.objects.filter(environment=environment, pk=number) if number is not None else ():
+        what = " / ".join(filter(None, (one.provider, one.model))) or one.operation
+        yield _hit(f"CE-{one.pk}", what, reverse("capacity-event", args=[one.pk]))
 
 
 def _runs(asked: str, environment: str) -> Iterator[Hit]:

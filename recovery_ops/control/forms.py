@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from events.wording import zone_word
 from recovery_ops.control.actions.checks import is_production
+from recovery_ops.control.numbers import NumberField
 from recovery_ops.rules.knobs import KNOBS, Knob, fault_of
 from recovery_ops.rules.scope import Scope
 
@@ -48,7 +49,7 @@ class ReasonForm(forms.Form):
             "max_length": "Keep it to 500 characters.",
         },
     )
-    seen = forms.IntegerField(min_value=0, required=False)
+    seen = NumberField(required=False)
     break_glass = forms.BooleanField(required=False)
     key = forms.CharField(max_length=64, required=False)
 

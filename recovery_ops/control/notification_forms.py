@@ -13,6 +13,7 @@ from recovery_ops.control.forms import DEFAULT_EXPIRY_S, EXPIRIES
 from recovery_ops.control.models import Channel, Digest, EscalationChain, NotificationRule
 from recovery_ops.control.notify.people import called
 from recovery_ops.control.notify.triggers import TRIGGERS
+from recovery_ops.control.numbers import NumberField
 from recovery_ops.control.settings_forms import SettingForm
 from recovery_ops.rules.chains import EVERYBODY
 from recovery_ops.rules.digests import WEEKDAYS
@@ -58,7 +59,7 @@ class ChannelForm(SettingForm):
         max_length=500, required=False, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
     )
     is_on = forms.BooleanField(required=False, initial=True, label="Switched on")
-    version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+    version = NumberField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, kind: str, channel: Channel | None = None, **kwargs: Any) -> None:
         if channel is not None:
@@ -124,10 +125,10 @@ class RuleForm(SettingForm):
         "calls of the last day named them.",
     )
     least_severity = forms.ChoiceField(choices=_SEVERITIES, initial="info", label="From severity")
-    failures = forms.IntegerField(initial=100)
-    within_min = forms.IntegerField(initial=5)
-    expiry_lead_min = forms.IntegerField(initial=10)
-    group_s = forms.IntegerField(initial=10)
+    failures = NumberField(initial=100)
+    within_min = NumberField(initial=5)
+    expiry_lead_min = NumberField(initial=10)
+    group_s = NumberField(initial=10)
     quiet_from = forms.TimeField(
         required=False, label="Quiet from", widget=forms.TimeInput(attrs={"type": "time"}, format="%H:%M")
     )
@@ -140,7 +141,7 @@ class RuleForm(SettingForm):
     quiet_zone = forms.CharField(max_length=64, initial="UTC", label="Time zone", help_text="Such as Europe/Rome.")
     quiet_passes = forms.ChoiceField(choices=_SEVERITIES, initial="critical", label="Told all the same from severity")
     is_on = forms.BooleanField(required=False, initial=True, label="Switched on")
-    version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+    version = NumberField(required=False, widget=forms.HiddenInput)
 
     def __init__(
         self, *args: Any, channels: Iterable[Channel], rule: NotificationRule | None = None, **kwargs: Any
@@ -169,7 +170,7 @@ class ChainForm(SettingForm):
 
     name = forms.CharField(max_length=64, label="Queue", help_text="* is every queue that has no chain of its own.")
     is_on = forms.BooleanField(required=False, initial=True, label="Switched on")
-    version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+    version = NumberField(required=False, widget=forms.HiddenInput)
     opened_at = forms.DateTimeField(
         required=False,
         label="Opened at",
@@ -249,7 +250,7 @@ class DigestForm(SettingForm):
     zone = forms.CharField(max_length=64, initial="UTC", label="Time zone", help_text="Such as Europe/Rome.")
     tells_calm = forms.BooleanField(required=False, label="One line also when nothing is down")
     is_on = forms.BooleanField(required=False, initial=True, label="Switched on")
-    version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+    version = NumberField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, digest: Digest | None = None, **kwargs: Any) -> None:
         shown: dict[str, Any] = {"version": 0}

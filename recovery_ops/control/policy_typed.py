@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from recovery_ops.control.forms import knob_typed
+from recovery_ops.control.numbers import number_in, numbers_in
 from recovery_ops.control.policy_form import BOUNDS, NAMES_OF_RULES, OWN_SECTIONS, PARTS, rows_of
 from recovery_ops.rules.classification import PATTERNS
 from recovery_ops.rules.effects import BRIEFS
@@ -123,14 +124,15 @@ def moved(document: Mapping[str, Any], move: str) -> dict[str, Any]:
     if name not in _NEW_ROWS:
         return dict(document)
     rows = list(rows_of(document.get(name)))
-    number, _, verb = rest.partition(".")
+    digits, _, verb = rest.partition(".")
+    number = number_in(digits)
     if rest == "add":
         named = {_NAMED_BY[name]: f"rule {len(rows) + 1}"} if name in _NAMED_BY else {}
         rows.append(named | _NEW_ROWS[name])
-    elif number.isdigit() and int(number) < len(rows):
-        row = rows.pop(int(number))
+    elif number is not None and number < len(rows):
+        row = rows.pop(number)
         if verb != "remove":
-            rows.insert(max(0, int(number) + {"up": -1, "down": 1}.get(verb, 0)), row)
+            rows.insert(max(0, number + {"up": -1, "down": 1}.get(verb, 0)), row)
     return {**document, name: rows}
 
 
@@ -138,7 +140,7 @@ def _row_typed(typed: Fields, name: str) -> dict[str, Any]:
     status = _of(typed, f"{name}.status_code")
     row: dict[str, Any] = {"category": _of(typed, f"{name}.category")}
     if status:
-        row["status_code"] = int(status) if status.isascii() and status.isdigit() and len(status) < 9 else status
+        row["status_code"] = _number_or_text(status)
     return row | {"foreground": _of(typed, f"{name}.foreground"), "background": _of(typed, f"{name}.background")}
 
 
@@ -155,9 +157,7 @@ def _classification_typed(typed: Fields, index: int, before: list[Mapping[str, A
     rule["match"] = {part: said for part in PATTERNS if (said := _of(typed, f"{name}.match.{part}"))}
     statuses = [one.strip() for one in _of(typed, f"{name}.match.status_codes").split(",") if one.strip()]
     if statuses:
-        rule["match"]["status_codes"] = [
-            int(one) if one.isascii() and one.isdigit() and len(one) < 9 else one for one in statuses
-        ]
+        rule["match"]["status_codes"] = [_number_or_text(one) for one in statuses]
     rule["category"] = _of(typed, f"{name}.category")
     rule.pop("overrides", None)
     overrides = _lines(typed.get(f"{name}.overrides", ""))
@@ -216,7 +216,7 @@ def _effects_typed(given: object, typed: Fields) -> dict[str, Any]:
     for name in BRIEFS:
         lines = _lines(typed.get(f"failures.{name}", ""))
         if lines or before.get(name) == []:
-            found[name] = [int(one) if one.isascii() and one.isdigit() and len(one) < 9 else one for one in lines]
+            found[name] = [_number_or_text(one) for one in lines]
     return found
 
 
@@ -230,7 +230,13 @@ def _knobs_typed(typed: Fields, path: str, knobs: Mapping[str, Knob], before: ob
 def _indices(typed: Fields, name: str) -> list[int]:
     """The numbers of the rows that the form sent, in order."""
     numbers = {one.split(".")[1] for one in typed if one.startswith(f"{name}.") and one.count(".") >= 2}
-    return sorted(int(one) for one in numbers if one.isdigit() and int(one) < _MOST_ROWS)
+    return sorted(one for one in numbers_in(numbers) if one < _MOST_ROWS)
+
+
+def _number_or_text(typed: str) -> int | str:
+    """The number that was typed; the text as it is where it is none, for the check of the policy to name it."""
+    number = number_in(typed)
+    return typed if number is None else number
 
 
 def _of(typed: Fields, name: str) -> str:

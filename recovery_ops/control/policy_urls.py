@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from django.urls import URLPattern, path
 
-from recovery_ops.control import addresses  # noqa: F401  # `number` in addresses
 from recovery_ops.control.views import (
     api_docs,
     editor,
@@ -48,5 +47,5 @@ def pages(door: Callable[[Page], Page]) -> list[URLPattern]:
         path("policies/rules", door(releases.rules), name="policy-rules"),
         path("explain", door(explain.explain), name="explain"),
         path("docs/api", door(api_docs.docs), name="api-docs"),
-        path("policies/operations/<path:operation>", door(policies.policy), name="policy"),
+        path("policies/operations/<name:operation>", door(policies.policy), name="policy"),
     ]

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from django.http import HttpResponse
 from django.urls import URLPattern, path
 
-from recovery_ops.control import addresses  # noqa: F401  # `fingerprint` in addresses
 from recovery_ops.control.views import (
     cause_asking,
     failures,
@@ -31,17 +30,17 @@ def pages(door: Callable[[Page], Page]) -> list[URLPattern]:
         path("failures/act/escalate", door(cause_asking.ask), name="cause-ask"),
         path("failures/act/<str:verb>", door(triage.triage), name="triage"),
         path("failures/unclassified", door(unclassified.unclassified), name="unclassified"),
-        path("failures/unclassified/<fingerprint:fingerprint>", door(unclassified.cause), name="unclassified-cause"),
-        path("failures/<fingerprint:fingerprint>", door(failures.failure), name="failure"),
+        path("failures/unclassified/<name:fingerprint>", door(unclassified.cause), name="unclassified-cause"),
+        path("failures/<name:fingerprint>", door(failures.failure), name="failure"),
         path("runs", door(runs.runs_list), name="runs"),
         path("runs/act/ask", door(run_asking.ask_many), name="runs-ask"),
         path("runs/act/abort", door(run_aborting.abort_many), name="runs-abort"),
         path("runs/act/retry", door(run_retrying.retry_many), name="runs-retry"),
-        path("runs/<path:run>/golden", door(golden.mark), name="golden-mark"),
-        path("runs/<path:run>/ask", door(run_asking.ask), name="run-ask"),
-        path("runs/<path:run>/abort", door(run_aborting.abort), name="run-abort"),
-        path("runs/<path:run>/withdraw-abort", door(run_aborting.withdraw), name="run-withdraw-abort"),
-        path("runs/<path:run>/retry", door(run_retrying.retry), name="run-retry"),
-        path("runs/<path:run>/withdraw-retry", door(run_retrying.withdraw), name="run-withdraw-retry"),
-        path("runs/<path:run>", door(run.one_run), name="run"),
+        path("runs/<name:run>/golden", door(golden.mark), name="golden-mark"),
+        path("runs/<name:run>/ask", door(run_asking.ask), name="run-ask"),
+        path("runs/<name:run>/abort", door(run_aborting.abort), name="run-abort"),
+        path("runs/<name:run>/withdraw-abort", door(run_aborting.withdraw), name="run-withdraw-abort"),
+        path("runs/<name:run>/retry", door(run_retrying.retry), name="run-retry"),
+        path("runs/<name:run>/withdraw-retry", door(run_retrying.withdraw), name="run-withdraw-retry"),
+        path("runs/<name:run>", door(run.one_run), name="run"),
     ]

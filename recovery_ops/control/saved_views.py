@@ -10,6 +10,7 @@ from django.http import HttpRequest, QueryDict
 
 from recovery_ops.control.models import SavedView
 from recovery_ops.control.models.views import QUERY_CHARS
+from recovery_ops.control.numbers import number_in
 
 PARAMETER = "view"
 _LEFT_OUT = (PARAMETER, "environment", "before", "cursor", "all", "peek", "chosen")
@@ -38,12 +39,12 @@ def lasting(query: str) -> str:
 
 def in_use(request: HttpRequest, environment: str) -> InUse | None:
     """The view that the address names. No query where it names none, else one."""
-    number = request.GET.get(PARAMETER, "")
+    number = number_in(request.GET.get(PARAMETER, ""))
     match = request.resolver_match
-    if match is None or not (number.isascii() and number.isdigit() and len(number) < 19):
+    if match is None or number is None:
         return None
     seen = SavedView.objects.filter(Q(owner_id=request.user.pk) | Q(is_team=True), environment=environment)
-    view = seen.filter(pk=int(number), screen=match.view_name).first()
+    view = seen.filter(pk=number, screen=match.view_name).first()
     if view is None:
         return None
     here = lasting(request.META.get("QUERY_STRING", ""))

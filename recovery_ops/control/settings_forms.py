@@ -9,6 +9,7 @@ from django import forms
 from events.keys import MOST_REQUESTS_PER_S, SCOPES
 from recovery_ops.control.account_names import NAME_CHARS as PERSON_CHARS
 from recovery_ops.control.models import EVERYWHERE, NAME_CHARS
+from recovery_ops.control.numbers import NumberField
 from recovery_ops.control.roles import ROLES, Role
 
 _DAYS = [("30", "30 days"), ("90", "90 days"), ("365", "a year"), ("", "for ever")]
@@ -60,7 +61,7 @@ class NewKeyForm(SettingForm):
         error_messages={"required": "Choose at least one thing that it may do."},
     )
     days = forms.ChoiceField(choices=_DAYS, initial="90", required=False, label="It is good for")
-    requests_per_s = forms.IntegerField(
+    requests_per_s = NumberField(
         required=False,
         min_value=0,
         max_value=MOST_REQUESTS_PER_S,

@@ -28,10 +28,10 @@ def pages(seeing: Callable[[Any], Any]) -> list[URLPattern]:
         path("settings/access", seeing(people.people_list), name="people"),
         path("settings/access/issuer", seeing(issuer.issuer), name="issuer"),
         path("settings/access/new", seeing(people.new), name="new-person"),
-        path("settings/access/<int:number>/role", seeing(people.role), name="person-role"),
+        path("settings/access/<number:number>/role", seeing(people.role), name="person-role"),
         *(
             path(
-                f"settings/access/<int:number>/{verb}",
+                f"settings/access/<number:number>/{verb}",
                 seeing(partial(people.account, verb=verb)),
                 name=f"person-{verb}",
             )

@@ -34,7 +34,7 @@ urlpatterns: list[URLPattern] = [
     path("settings/you/sign-in/codes", own_sign_in.Codes.as_view(), name="mfa_view_recovery_codes"),
     path("settings/you/sign-in/codes/new", own_sign_in.NewCodes.as_view(), name="mfa_generate_recovery_codes"),
     path("settings/you/sign-in/keys/add", own_sign_in.AddKey.as_view(), name="mfa_add_webauthn"),
-    path("settings/you/sign-in/keys/<int:pk>/remove", own_sign_in.RemoveKey.as_view(), name="mfa_remove_webauthn"),
+    path("settings/you/sign-in/keys/<number:pk>/remove", own_sign_in.RemoveKey.as_view(), name="mfa_remove_webauthn"),
     path("settings/you/sign-in/keys", RedirectView.as_view(pattern_name="own-sign-in"), name="mfa_list_webauthn"),
     path("settings/you/sign-in/sessions/end", own_sign_in.end, name="own-sessions-end"),
 ]

@@ -13,7 +13,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
@@ -27,6 +27,7 @@ from events.wakes import ear_of
 from recovery_ops.control.alarm import Alarm
 from recovery_ops.control.desired import Reach, Snapshot, Who, read
 from recovery_ops.control.models import NAME_CHARS, Revision
+from recovery_ops.control.numbers import number_in
 from recovery_ops.doors import Begun, Receive, Scope, Send, answer
 
 logger = logging.getLogger(__name__)
@@ -109,8 +110,7 @@ class _Agent:
 
     @property
     def last_revision(self) -> int | None:
-        is_number = self.last_id.isascii() and self.last_id.isdigit() and len(self.last_id) < 19
-        return int(self.last_id) if is_number else None
+        return number_in(self.last_id)
 
 
 class DesiredDoor:
@@ -138,7 +138,7 @@ class DesiredDoor:
             agent = _Agent(
                 authorization=authorization,
                 environment=key.environment,
-                who=_who(scope["query_string"]),
+                who=who_of(parse_qs(scope["query_string"].decode("latin-1")), key.environment),
                 last_id=headers.get("last-event-id", ""),
             )
             with self._place(key):
@@ -328,15 +328,14 @@ def _authenticate(authorization: str | None, address: str) -> AgentKey:
         let_go()
 
 
-def _who(query_string: bytes) -> Who:
-    return who_of({name: values[-1] for name, values in parse_qs(query_string.decode("latin-1")).items()})
-
-
-def who_of(said: Mapping[str, str]) -> Who:
+def who_of(parameters: Mapping[str, Sequence[str]], environment: str) -> Who:
     """Whom the parameters of a request name; an instance that names no group has none.
 
-    Raises Refused (400) for a name that no instance can have.
+    Raises Refused (400) for a name that no instance can have, and for another environment than the key's.
     """
+    if set(parameters.get("environment", ())) - {environment, ""}:
+        raise Refused(400, f"The key is of {environment}: leave `environment` out.")
+    said = {name: values[-1] for name, values in parameters.items()}
     for name in PARTS:
         part = said.get(name, "")
         if len(part) > NAME_CHARS or not part.isprintable():

@@ -11,7 +11,6 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from events import urls as events_urls
 from recovery_ops.control import (
-    addresses,  # noqa: F401  # `number` in addresses
     notification_urls,
     policy_urls,
     run_urls,
@@ -96,18 +95,18 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("requests/<number:number>", seeing(second.held_act), name="held-act"),
     path("shed", seeing(shedding.shedding), name="shed"),
     *(
-        path(f"breakers/<path:name>/{word}", seeing(breaker.or_page(view, word)), name=f"breaker-{word}")
+        path(f"breakers/<name:name>/{word}", seeing(breaker.or_page(view, word)), name=f"breaker-{word}")
         for word, view in _OF_A_BREAKER.items()
     ),
-    path("breakers/<path:name>", seeing(breaker.breaker), name="breaker"),
+    path("breakers/<name:name>", seeing(breaker.breaker), name="breaker"),
     *events_urls.pages(seeing, marks_in, questions_in),
     *run_urls.pages(seeing),
     path("timelines/annotate", seeing(annotating.annotating), name="annotate"),
     path("timelines/annotations/<number:number>", seeing(annotating.annotation), name="annotation"),
     path("capacity", seeing(capacity.capacity), name="capacity"),
     path("capacity/arrange/<str:verb>", seeing(arranging.arrange), name="capacity-arrange"),
-    path("capacity/<int:number>", seeing(capacity.one_event), name="capacity-event"),
-    path("capacity/<int:number>/ask", seeing(event_asking.ask), name="event-ask"),
+    path("capacity/<number:number>", seeing(capacity.one_event), name="capacity-event"),
+    path("capacity/<number:number>/ask", seeing(event_asking.ask), name="event-ask"),
     path("amplification", seeing(amplification.amplified), name="amplification"),
     path("amplification.csv", seeing(amplification.amplified_csv), name="amplification-csv"),
     path("degradations", seeing(degradations.degradations), name="degradations"),
@@ -118,7 +117,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("escalations/<number:number>/follow-ups", seeing(learning.follow_ups), name="escalation-follow-ups"),
     path("escalations/<number:number>/looking", seeing(escalation.looking), name="escalation-looking"),
     path("escalations/<number:number>/post-mortem", seeing(postmortem.post_mortem), name="escalation-post-mortem"),
-    path("escalations/<int:number>", seeing(escalation.escalation), name="escalation"),
+    path("escalations/<number:number>", seeing(escalation.escalation), name="escalation"),
     path("report", seeing(report.report), name="report"),
     path("report.csv", seeing(report.report_csv), name="report-csv"),
     *policy_urls.pages(seeing),

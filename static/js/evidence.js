@@ -77,7 +77,8 @@
       link(breaker ? "Runs it failed in" : "Runs in this span", `/runs?${runs}`, buttons);
       if (breaker && !host.dataset.breaker) {
         const only = new URLSearchParams({ from: query.get("from"), to: query.get("to") });
-        link("Open breaker", `/breakers/${encodeURIComponent(breaker)}?${only}`, buttons);
+        const part = encodeURIComponent(breaker).replace(/^~*\.{0,2}$/, "~$&");  // `..` would be a step up
+        link("Open breaker", `/breakers/${part}?${only}`, buttons);
       }
       const copy = line("button", "Copy link", buttons);
       copy.type = "button";

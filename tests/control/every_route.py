@@ -13,15 +13,24 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+import pytest
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from recovery_ops.control.roles import OF_A_PART
-from tests.support.actions import REASON
+from events.capacity.models import CapacityEvent
+from events.models import Agent
+from recovery_ops.control.actions.shedding import shed
+from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.models import Escalation, RoleGrant
+from recovery_ops.control.roles import OF_A_PART, Role
+from recovery_ops.rules.facts import Escalated
+from recovery_ops.rules.words import Category
+from tests.support.actions import REASON, asked, person
 from tests.support.addresses import Address
 from tests.support.foreign_objects import kind_of
-from tests.support.stories import NOW, ago
+from tests.support.stories import NOW, Story, ago
 
 OF_EVERYBODY = {
     "account_login": "the door",
@@ -308,7 +317,7 @@ def _routes() -> Iterator[tuple[str, URLPattern]]:
 def _path(route: str, world: Mapping[str, str]) -> str:
     if kind := kind_of(route):
         return "/" + re.sub(r"<[^>]+>", world[kind], route, count=1)
-    return "/" + route.replace("<path:operation>", "search_web").replace("<int:pk>", "1").replace(
+    return "/" + route.replace("<name:operation>", "search_web").replace("<number:pk>", "1").replace(
         "<str:category>", "timeout"
     )
 
@@ -322,3 +331,17 @@ def _filled(given: Any, world: Mapping[str, str]) -> Any:
         return given
     found = world[given[1:-1]]
     return int(found) if found.isdigit() else found
+
+
+@pytest.fixture
+def everything(world: dict[str, str]) -> list[Try]:
+    """All that can be asked, in a world in which less important work is shed and a responder is called rita."""
+    rita = User.objects.create_user("rita")
+    RoleGrant.objects.create(user=rita, environment="dev", role=Role.RESPONDER)
+    shed(**asked(confirm="dev", by=person(Role.ADMIN, "eva"), break_glass=True))
+    Agent.objects.update(group="search")
+    Story().tell(Escalated(operation="refund", category=Category.UNKNOWN, queue="billing", reason="odd"), at=50).store()
+    open_escalations("dev", NOW)
+    world["other escalation"] = str(Escalation.objects.exclude(pk=world["escalation"]).get().pk)
+    world["other capacity event"] = str(CapacityEvent.objects.exclude(pk=world["capacity event"]).latest("pk").pk)
+    return tries(world)

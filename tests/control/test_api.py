@@ -264,7 +264,7 @@ def test_a_key_does_only_what_its_scopes_say() -> None:
 
 def test_a_key_rules_its_own_environment_alone() -> None:
     body = {"reason": REASON, "confirm": "search_web"}
-    status, problem = Program(environment="prod").post(f"{TRIP}?environment=dev", body)
+    status, problem = Program(environment="prod").post(TRIP, body)
     assert (status, problem["code"]) == (404, "unknown_breaker")
     assert not Override.objects.exists()
 
@@ -274,6 +274,21 @@ def to_repeat(problem: dict[str, Any]) -> str:
     assert set(problem["fields"]) == {"confirm"}
     [word] = re.findall(r"\b(dev|prod|search_web)\b", problem["fields"]["confirm"])
     return str(word)
+
+
+@pytest.mark.parametrize("asked", ["prod", "nowhere", "dev&environment=prod", "prod&environment=dev"])
+def test_key_that_names_another_environment_is_refused(asked: str) -> None:
+    program = Program("read", "act", "desired")
+    for address in ("status", "breakers/search_web", "audit", "desired"):
+        status, problem = program.get(f"{address}?environment={asked}")
+        assert (status, problem["code"]) == (400, "invalid"), address
+    status, problem = program.post(f"{TRIP}?environment={asked}", {"reason": REASON})
+    assert (status, set(problem["fields"])) == (400, {"environment"})
+    assert not Override.objects.exists()
+
+
+def test_key_that_names_its_own_environment_is_answered() -> None:
+    assert Program("read").get("status?environment=dev")[0] == 200
 
 
 def test_what_reaches_everybody_has_to_be_confirmed_by_its_name() -> None:

@@ -11,20 +11,15 @@ import enum
 import inspect
 import logging
 import random
-import re
 from base64 import b64encode
-from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from html import unescape
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
-from urllib.parse import urljoin
 
 import pytest
 from django.db import connection
-from django.http import QueryDict
 from django.test import Client
-from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, resolve
 from google.protobuf import json_format  # type: ignore[import-untyped]
 from opentelemetry._opamp.proto import opamp_pb2
 
@@ -42,6 +37,7 @@ from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
 from recovery_ops.rules import facts
 from recovery_ops.rules.masking import MASK
+from tests.support import walks
 from tests.support.actions import asked, person
 from tests.support.masking import SECRETS
 from tests.support.otlp import Door, attributes, record, request
@@ -51,9 +47,7 @@ from tests.support.stories import NOW, Story
 CANARIES = {secret: text for secret, text in SECRETS.items() if "canary" in secret.lower()}
 EACH = 3
 """Addresses of one route that are opened; a route is one view, whatever object it is asked about."""
-FORMATS = ("csv", "json", "ndjson", "md")
-"""What files are written in. SVG and PNG are drawn in the browser from what a page says, which is looked at anyway."""
-_LEFT_OUT = re.compile(r"^/(static|sign-out|settings/you|docs)")
+
 
 pytestmark = [pytest.mark.usefixtures("now")]
 
@@ -205,66 +199,10 @@ def do_what_follows() -> None:
 
 def shown(client: Client) -> Iterator[tuple[str, str]]:
     """Every page, and what pages link, up to `EACH` of a route and of each of its files: address and content."""
-    waiting, seen = deque(["/timelines?view=table", *PAGES.values(), *_of_api(), *_of_pages()]), set[str]()
-    opened: Counter[tuple[str, str]] = Counter()
-    while waiting:
-        address = waiting.popleft()
-        if address in seen or _LEFT_OUT.match(address):
-            continue
-        seen.add(address)
-        kind = (_route_of(address.partition("?")[0]), _file_of(address))
-        if opened[kind] >= EACH and address not in PAGES.values():
-            continue
-        opened[kind] += 1
-        answer = client.get(address)
-        content = b"".join(answer.streaming_content) if answer.streaming else answer.content  # type: ignore[attr-defined]
-        text = content.decode(errors="replace")
-        yield address, text + str(answer.headers)
-        if "text/html" in answer.headers.get("Content-Type", ""):
-            links = [
-                urljoin(address, unescape(one)).partition("#")[0] for one in re.findall(r'href="([/?][^"]*)"', text)
-            ]
-            # One of each kind of link before the second of any; of each file all its formats, linked or not.
-            waiting.extend(one for one in dict.fromkeys(links) if one not in seen)
-            files = [one for one in links if "format=csv" in one]
-            waiting.extend(one.replace("format=csv", f"format={other}") for one in files for other in FORMATS)
-
-
-def _file_of(address: str) -> str:
-    """Which file of a page this is: its format and the number of its table; empty for the page itself."""
-    asked = QueryDict(address.partition("?")[2])
-    return " ".join(part for part in (asked.get("format"), asked.get("table") if "format" in asked else None) if part)
-
-
-def _route_of(path: str) -> str:
-    """Which view answers there; the path itself where none of Django's does."""
-    try:
-        return str(resolve(path).route)
-    except Resolver404:
-        return path
-
-
-def _of_api() -> list[str]:
-    """Every list that the API hands out."""
-    return [one for one in _without_objects() if one.startswith("/api/v1/") and not one.endswith("desired")]
-
-
-def _of_pages() -> list[str]:
-    """Every page whose address names no object, linked or not."""
-    return [one for one in _without_objects() if not one.startswith(("/api/", "/v1/"))]
-
-
-def _without_objects() -> list[str]:
-
-    def walk(patterns: list[Any], before: str) -> Iterator[str]:
-        for one in patterns:
-            here = before + str(one.pattern)
-            if isinstance(one, URLResolver):
-                yield from walk(one.url_patterns, here)
-            elif isinstance(one, URLPattern) and not one.pattern.converters:
-                yield "/" + here
-
-    return list(walk(get_resolver().url_patterns, ""))
+    begin = ["/timelines?view=table", *PAGES.values(), *walks.of_api(), *walks.of_pages()]
+    for address, answer in walks.opened(client, begin, each=EACH):
+        content = b"".join(answer.streaming_content) if answer.streaming else answer.content
+        yield address, content.decode(errors="replace") + str(answer.headers)
 
 
 def leaked(text: str) -> list[str]:
@@ -297,7 +235,7 @@ def test_a_secret_that_an_agent_sends_appears_nowhere(
     for address, content in shown(signed_in(Role.ADMIN)):
         found[address] = leaked(content)
         masks, pages = masks + (MASK in content), pages + 1
-        if (written := _file_of(address)) and "attachment" in content:
+        if (written := walks.file_of(address)) and "attachment" in content:
             files.add(written)
     admin = signed_in(Role.ADMIN)
     for line in Quarantine.objects.all():
@@ -309,4 +247,4 @@ def test_a_secret_that_an_agent_sends_appears_nowhere(
     assert {place: secrets for place, secrets in found.items() if secrets} == {}
     assert masks > 20, "texts that are shown nowhere prove nothing"
     assert pages > len(PAGES)
-    assert files >= {*FORMATS, "csv 0", "csv 1", "json 0"}, files
+    assert files >= {*walks.FORMATS, "csv 0", "csv 1", "json 0"}, files

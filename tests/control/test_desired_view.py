@@ -54,7 +54,8 @@ def test_what_is_known_is_not_sent_again(agent: Client) -> None:
 
 def test_the_environment_is_the_keys(agent: Client) -> None:
     trip(environment="prod", by=person(environment="prod"), ahead=True)
-    answer = agent.get("/api/v1/desired", WHO | {"environment": "prod"})
+    assert agent.get("/api/v1/desired", WHO | {"environment": "prod"}).status_code == 400
+    answer = agent.get("/api/v1/desired", WHO | {"environment": "dev"})
     assert (answer.json()["environment"], answer.json()["revision"]) == ("dev", 0)
 
 

@@ -16,22 +16,14 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from events.capacity.models import CapacityEvent
-from events.models import Agent
-from recovery_ops.control.actions.shedding import shed
-from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.models import EVERYWHERE, Escalation, RoleGrant
+from recovery_ops.control.models import EVERYWHERE
 from recovery_ops.control.roles import ROLES, Role
-from recovery_ops.rules.facts import Escalated
-from recovery_ops.rules.words import Category
-from tests.control.every_route import OF_EVERYBODY, Try, answered, names, tries
-from tests.support.actions import asked, person
+from tests.control.every_route import OF_EVERYBODY, Try, answered, everything, names
 from tests.support.engines import engine
 from tests.support.foreign_objects import holding, world
 from tests.support.processes import ROOT
-from tests.support.stories import NOW, Story
 
-__all__ = ["engine", "world"]  # the fixtures
+__all__ = ["engine", "everything", "world"]  # the fixtures
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -56,20 +48,6 @@ LEADS_ON = {"breakers-named"}
 OF_THE_WHOLE = {"breaker-release", "breaker-extend"}
 """Whose form names an override: the one that is there rests on all agents, and so is for no group's operator."""
 Table = dict[str, list[int]]
-
-
-@pytest.fixture
-def everything(world: dict[str, str]) -> list[Try]:
-    """All that can be asked, in a world in which less important work is shed and a responder is called rita."""
-    rita = User.objects.create_user("rita")
-    RoleGrant.objects.create(user=rita, environment="dev", role=Role.RESPONDER)
-    shed(**asked(confirm="dev", by=person(Role.ADMIN, "eva"), break_glass=True))
-    Agent.objects.update(group="search")
-    Story().tell(Escalated(operation="refund", category=Category.UNKNOWN, queue="billing", reason="odd"), at=50).store()
-    open_escalations("dev", NOW)
-    world["other escalation"] = str(Escalation.objects.exclude(pk=world["escalation"]).get().pk)
-    world["other capacity event"] = str(CapacityEvent.objects.exclude(pk=world["capacity event"]).latest("pk").pk)
-    return tries(world)
 
 
 def rows(told: str) -> Table:

@@ -9,6 +9,7 @@ from io import StringIO
 import pytest
 
 from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import DegradationStarted
 from recovery_ops.rules.words import Category
 from tests.support.pages import HOSTILE, held, signed_in, troubled_fleet
 from tests.support.recoveries import busy
@@ -82,6 +83,29 @@ def test_a_spreadsheet_runs_nothing_of_it(said: str) -> None:
     Story().tell(failed(Category.TIMEOUT, "crm.update", message=said), at=5).store()
     columns, row = rows_of("/failures")
     assert row[columns.index("message")].startswith("'")
+
+
+HIDDEN = ["a;=1+1", "a; +1", "a\t=1", "a\t @SUM(1)", 'a";"=1', "a;＝1", "=1;=1", "a;\u200b-1"]
+
+
+@pytest.mark.parametrize("said", HIDDEN)
+@pytest.mark.parametrize("path", ["/failures?format=csv", "/degradations.csv"])
+def test_cell_is_no_formula_whatever_separates_cells(path: str, said: str) -> None:
+    reduced = DegradationStarted(operation="crm", kind="fallback", reason=said, from_name="crm", to_name="cache")
+    Story().tell(failed(Category.TIMEOUT, "crm", message=said), reduced, at=5).store()
+    content = signed_in(Role.ADMIN).get(path).content.decode()
+    assert "1" in content
+    for separator in ",;\t":
+        cells = [cell for row in csv.reader(StringIO(content), delimiter=separator) for cell in row]
+        assert [cell for cell in cells if cell.strip(" \t\u200b").startswith(tuple("=+-@＝"))] == []
+
+
+def test_every_text_of_a_file_is_quoted() -> None:
+    Story().tell(failed(Category.TIMEOUT, "crm"), at=5).store()
+    content = signed_in().get("/failures?format=csv").content.decode()
+    # A reader that takes whatever is not quoted for a number stumbles over a text that is not.
+    columns, row = csv.reader(StringIO(content), quoting=csv.QUOTE_NONNUMERIC)
+    assert float(row[columns.index("failures")]) == 1
 
 
 @pytest.mark.parametrize("page", ["amplification", "degradations", "report"])

@@ -470,6 +470,8 @@ def test_a_wrong_key_is_401_and_one_for_something_else_403(url: str, key: str) -
     assert httpx.get(f"{url}/v1/opamp", headers={"authorization": f"Bearer {key}"}).status_code == 405
     assert post(url, key, b"{}", **{"content-type": "application/json"}).status_code == 415
     assert post(url, key, b"", **{"content-encoding": "br"}).status_code == 415
+    elsewhere = httpx.post(f"{url}/v1/opamp?environment=prod", headers={"authorization": f"Bearer {key}"})
+    assert elsewhere.status_code == 400
     assert httpx.post(f"{url}/v1/opamp/").status_code in (404, 405)  # never a redirect
 
 

@@ -187,8 +187,8 @@ def test_without_a_key_that_may_follow_there_is_no_stream(server: Served, key: s
     assert answer(server, method="POST", authorization=f"Bearer {key}")[0] == 405
 
 
-@pytest.mark.parametrize("query", ["?instance=" + "x" * 201, "?service=a%00b", "?group=a%0Ab"])
-def test_a_name_that_no_instance_can_have_is_refused(server: Served, key: str, query: str) -> None:
+@pytest.mark.parametrize("query", ["?instance=" + "x" * 201, "?service=a%00b", "?group=a%0Ab", "?environment=prod"])
+def test_a_place_that_no_instance_can_have_is_refused(server: Served, key: str, query: str) -> None:
     status, problem = answer(server, query=query, authorization=f"Bearer {key}")
     assert (status, problem["status"]) == (400, 400)
 

@@ -10,6 +10,7 @@ from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, car
 from recovery_ops.control.actions.checks import fault_of_reason, said
 from recovery_ops.control.desired import LivePolicy, live_policy
 from recovery_ops.control.models import NAME_CHARS, AuditEntry, GoldenCase, PolicyProposal, PolicyRelease
+from recovery_ops.control.numbers import number_in
 from recovery_ops.control.refusals import STALE, UNKNOWN, Refused
 from recovery_ops.control.replay.golden import outcomes, results_of
 from recovery_ops.rules.facts import BreakerStateChanged
@@ -149,9 +150,7 @@ def _policy_of(environment: str, run: str, facts: list[Told]) -> LivePolicy:
     version = str(named or "")
     if version == LivePolicy.built_in().version:
         return LivePolicy.built_in()
-    release = None
-    if version.isascii() and version.isdigit() and len(version) < 9:
-        release = PolicyRelease.objects.filter(environment=environment, version=int(version)).first()
+    release = PolicyRelease.objects.filter(environment=environment, version=number_in(version) or 0).first()
     if release is None:
         return live_policy(environment)
     return LivePolicy(release=release, document=release.document, version=version)

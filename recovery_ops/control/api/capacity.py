@@ -37,6 +37,7 @@ from recovery_ops.control.documents import capacity as documents_capacity
 from recovery_ops.control.documents import escalations as documents_escalations
 from recovery_ops.control.escalations.about_outages import open_by_event, said_of
 from recovery_ops.control.escalations.report import WEEKS_MOST, report_of, week_with, weeks_before
+from recovery_ops.control.numbers import is_number
 from recovery_ops.control.refusals import UNKNOWN, Refused
 
 LOOKED_BACK = timedelta(hours=24)
@@ -131,7 +132,7 @@ class MergeEvents(Api):
     def post(self, request: Request) -> Response:
         body = self.body(request)
         numbers = body["numbers"]
-        if not all(isinstance(one, int) and not isinstance(one, bool) and 0 < one < 10**9 for one in numbers):
+        if not all(is_number(one) and one > 0 for one in numbers):
             raise Refused("invalid", "numbers are whole numbers.", fields={"numbers": "are whole numbers"})
         return Response(_done(self.environment, merge_events(**self.asked(request, body), numbers=numbers)))
 

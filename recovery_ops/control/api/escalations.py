@@ -28,6 +28,7 @@ from recovery_ops.control.escalations.merging import whole_of
 from recovery_ops.control.models import Escalation as EscalationRecord
 from recovery_ops.control.notify.chains import plan_of, who_is_at
 from recovery_ops.control.notify.narrowing import STEPS, narrowed_down
+from recovery_ops.control.numbers import is_number
 from recovery_ops.control.refusals import UNKNOWN, Refused
 from recovery_ops.rules.chains import GOES_ON
 from recovery_ops.rules.escalation_terms import SEVERITIES
@@ -306,4 +307,4 @@ def _moment(text: str) -> datetime | None:
 
 
 def _is_number(one: object) -> bool:
-    return isinstance(one, int) and not isinstance(one, bool) and 0 < one < 10**9
+    return is_number(one) and one > 0

@@ -11,6 +11,7 @@ from recovery_ops.control.actions.showing import show_line
 from recovery_ops.control.api.paging import newest_of, paged
 from recovery_ops.control.api.requests import WHY, Api, Takes
 from recovery_ops.control.documents import settings as documents
+from recovery_ops.control.numbers import is_number
 from recovery_ops.control.refusals import Refused
 
 LINES_MOST = 1000
@@ -59,8 +60,7 @@ class Settle(Api):
         body = self.body(request)
         lines = body.get("lines")
         if lines is not None and not (
-            1 <= len(lines) <= LINES_MOST
-            and all(isinstance(one, int) and not isinstance(one, bool) and 0 < one < 2**63 for one in lines)
+            1 <= len(lines) <= LINES_MOST and all(is_number(one) and one > 0 for one in lines)
         ):
             fault = f"is a list of 1 to {LINES_MOST} numbers"
             raise Refused("invalid", f"lines {fault}.", fields={"lines": fault})

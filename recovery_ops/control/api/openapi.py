@@ -33,6 +33,7 @@ from recovery_ops.control.models.notifying import ADDRESS_CHARS, SECRET_CHARS
 from recovery_ops.control.models.runbooks import STEP_CHARS
 from recovery_ops.control.models.runbooks import TEXT_CHARS as RUNBOOK_CHARS
 from recovery_ops.control.notify.triggers import TRIGGERS
+from recovery_ops.control.numbers import DIGITS, MOST
 from recovery_ops.rules.chains import LONGEST_S, STEPS_MOST
 from recovery_ops.rules.feedback import Want
 from recovery_ops.rules.schema import policy_schema
@@ -107,7 +108,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
     },
     "numbers": {
         "type": "array",
-        "items": {"type": "integer", "minimum": 1, "maximum": 999_999_999},
+        "items": {"type": "integer", "minimum": 1, "maximum": MOST},
         "minItems": 1,
         "maxItems": 200,
     },
@@ -127,7 +128,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
         "maxLength": NAME_CHARS,
         "description": "Of a cause of failures.",
     },
-    "into": {"type": "integer", "minimum": 1, "maximum": 999_999_999, "description": "Another escalation."},
+    "into": {"type": "integer", "minimum": 1, "maximum": MOST, "description": "Another escalation."},
     "text": {"type": "string", "maxLength": ANSWER_CHARS, "description": "What the waiting run is told."},
     "address": {
         "type": "string",
@@ -157,7 +158,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
         "description": "What narrows it, as the address of its page says it behind the question mark.",
     },
     "is_on": {"type": "boolean"},
-    "channel": {"type": "integer", "minimum": 1, "maximum": 999_999_999, "description": "A channel's number."},
+    "channel": {"type": "integer", "minimum": 1, "maximum": MOST, "description": "A channel's number."},
     "triggers": {"type": "array", "items": {"enum": list(TRIGGERS)}, "minItems": 1, "maxItems": len(TRIGGERS)},
     "least_severity": {"enum": [one.value for one in Severity]},
     "quiet_passes": {"enum": [one.value for one in Severity]},
@@ -173,7 +174,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
             "required": ["after_s", "channel"],
             "properties": {
                 "after_s": {"type": "number", "minimum": 0, "maximum": LONGEST_S},
-                "channel": {"type": "integer", "minimum": 1, "maximum": 999_999_999},
+                "channel": {"type": "integer", "minimum": 1, "maximum": MOST},
                 "person": {"type": "string", "maxLength": NAME_CHARS},
             },
         },
@@ -184,7 +185,7 @@ _TYPES: dict[type, dict[str, Any]] = {
     str: {"type": "string", "minLength": 1, "maxLength": NAME_CHARS},
     bool: {"type": "boolean"},
     float: {"type": "number"},
-    int: {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
+    int: {"type": "integer", "minimum": 0, "maximum": MOST},
     dict: {"type": "object"},
     list: {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1, "maxItems": 200},
     object: {},
@@ -268,7 +269,7 @@ def _path_parameters(route: str) -> Iterator[dict[str, Any]]:
     for kind, name in _PART.findall(route):
         schema: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": NAME_CHARS}
         if kind == "number":
-            schema = {"type": "integer", "minimum": 0, "maximum": 999_999_999}
+            schema = {"type": "integer", "minimum": 0, "maximum": MOST}
         yield {"name": name, "in": "path", "required": True, "schema": schema}
 
 
@@ -287,7 +288,7 @@ def _other_parameters(view: type[Api], method: str, *, is_change: bool) -> Itera
         text = "Asking again with it is answered with what was done the first time."
         yield {"name": "Idempotency-Key", "in": "header", "required": False, "description": text, "schema": key}
         text = "The ETag, weak or not, of what you looked at: 409 when it is out of date. `*`: whatever it is now."
-        match = {"type": "string", "pattern": r'^(\*|(W/)?"[0-9]{1,18}")$'}
+        match = {"type": "string", "pattern": rf'^(\*|(W/)?"[0-9]{{1,{DIGITS}}}")$'}
         yield {"name": "If-Match", "in": "header", "required": False, "description": text, "schema": match}
 
 

@@ -23,8 +23,9 @@ from events.models import AgentKey
 from recovery_ops.control import documents, nul
 from recovery_ops.control.actions import DEFAULT_EXPIRY_S, Asked
 from recovery_ops.control.actors import Actor, wish_of
-from recovery_ops.control.context import actor_of, environment_of, origin_of
+from recovery_ops.control.context import PARAMETER, actor_of, environment_of, origin_of
 from recovery_ops.control.documents import intent as documents_intent
+from recovery_ops.control.numbers import is_number, number_in
 from recovery_ops.control.refusals import Held, Refused
 from recovery_ops.control.roles import may_of_key
 
@@ -85,7 +86,8 @@ class KeyAuthentication(BaseAuthentication):
 class Api(APIView):
     """A view for people with a session and programs with a key; both are asked the same questions.
 
-    `environment` is the key's own, for people as in `context.environment_of`.
+    `environment` is the key's own, and a request that names another is refused; for people as in
+    `context.environment_of`.
     """
 
     authentication_classes = [KeyAuthentication, SessionAuthentication]
@@ -268,16 +270,17 @@ def whole_of(request: Request, name: str, default: int) -> int:
     given = request.query_params.get(name, "")
     if not given:
         return default
-    if not (given.isascii() and given.isdigit() and len(given) < 19):
+    number = number_in(given)
+    if number is None:
         raise Refused("invalid", f"{name} is a whole number.", fields={name: "is a whole number"})
-    return int(given)
+    return number
 
 
 def _is(value: object, kind: type) -> bool:
     if kind is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
+        return is_number(value)
     return isinstance(value, kind)
 
 
@@ -287,6 +290,9 @@ def _asker(request: Request) -> tuple[str, Actor]:
     if not isinstance(key, AgentKey):
         return environment_of(http), actor_of(http, "api")
     scopes, place = key.scopes.split(), key.environment
+    if set(request.query_params.getlist(PARAMETER)) - {place, ""}:
+        told = f"is {place}, the key's own, or left out"
+        raise Refused("invalid", f"Nothing was done: {PARAMETER} {told}.", fields={PARAMETER: told})
     actor = Actor(
         name=key.name,
         kind="key",
@@ -301,12 +307,13 @@ def _asker(request: Request) -> tuple[str, Actor]:
 def _seen(request: Request) -> int | None:
     """The revision that `If-Match` names: `42`, `"42"` or `W/"42"`; `*` and no header say nothing."""
     given = request.headers.get("If-Match", "*").strip()
-    number = given.removeprefix("W/").strip('"')
-    if number == "*":
+    text = given.removeprefix("W/").strip('"')
+    if text == "*":
         return None
-    if not (number.isascii() and number.isdigit() and len(number) < 19):
+    number = number_in(text)
+    if number is None:
         raise Refused("invalid", f"If-Match is the revision that you looked at, not {given}.")
-    return int(number)
+    return number
 
 
 def _problem(status: int, code: str, detail: str, **more: Any) -> Response:

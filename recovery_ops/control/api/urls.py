@@ -6,7 +6,6 @@ from django.http import JsonResponse
 from django.urls import URLPattern, path
 from rest_framework.request import Request
 
-from recovery_ops.control import addresses  # noqa: F401  # `number` in addresses
 from recovery_ops.control.api import (
     accounts,
     annotating,
@@ -71,17 +70,17 @@ urlpatterns: list[URLPattern] = [
     path("breakers", fleet.Breakers.as_view(), name="api-breakers"),
     # Names may have slashes, so what follows a name has to be looked for first.
     *(
-        path(f"breakers/<path:name>/{verb}", fleet.Impose.as_view(verb=verb), name=f"api-{verb}")
+        path(f"breakers/<name:name>/{verb}", fleet.Impose.as_view(verb=verb), name=f"api-{verb}")
         for verb in ("trip", "disable", "observe")
     ),
-    path("breakers/<path:name>/release", fleet.Release.as_view(), name="api-release"),
-    path("breakers/<path:name>/extend", fleet.Extend.as_view(), name="api-extend"),
-    path("breakers/<path:name>/reset", fleet.Reset.as_view(), name="api-reset"),
-    path("breakers/<path:name>/watch", fleet.Watch.as_view(), name="api-watch"),
-    path("breakers/<path:name>/unwatch", fleet.Watch.as_view(is_end=True), name="api-unwatch"),
-    path("breakers/<path:name>/probe", fleet.Probe.as_view(), name="api-probe"),
-    path("breakers/<path:name>/simulate", simulating.Simulate.as_view(), name="api-simulate"),
-    path("breakers/<path:name>", fleet.Breaker.as_view(), name="api-breaker"),
+    path("breakers/<name:name>/release", fleet.Release.as_view(), name="api-release"),
+    path("breakers/<name:name>/extend", fleet.Extend.as_view(), name="api-extend"),
+    path("breakers/<name:name>/reset", fleet.Reset.as_view(), name="api-reset"),
+    path("breakers/<name:name>/watch", fleet.Watch.as_view(), name="api-watch"),
+    path("breakers/<name:name>/unwatch", fleet.Watch.as_view(is_end=True), name="api-unwatch"),
+    path("breakers/<name:name>/probe", fleet.Probe.as_view(), name="api-probe"),
+    path("breakers/<name:name>/simulate", simulating.Simulate.as_view(), name="api-simulate"),
+    path("breakers/<name:name>", fleet.Breaker.as_view(), name="api-breaker"),
     path("resets", ramps.Resets.as_view(), name="api-resets"),
     path("resets/<number:number>", ramps.ResetOf.as_view(), name="api-reset-of"),
     *(
@@ -199,13 +198,13 @@ urlpatterns: list[URLPattern] = [
     path("failures/unclassified", unclassified.Unclassified.as_view(), name="api-unclassified"),
     path("failures/unclassified/check", unclassified.CheckRule.as_view(), name="api-unclassified-check"),
     path(
-        "failures/unclassified/<fingerprint:fingerprint>/propose",
+        "failures/unclassified/<name:fingerprint>/propose",
         unclassified.ProposeRule.as_view(),
         name="api-unclassified-propose",
     ),
     *(
         path(
-            f"failures/unclassified/<fingerprint:fingerprint>/{verb}",
+            f"failures/unclassified/<name:fingerprint>/{verb}",
             unclassified.LeaveCause.as_view(verb=verb),
             name=f"api-unclassified-{verb}",
         )
@@ -219,16 +218,16 @@ urlpatterns: list[URLPattern] = [
         for verb in ("promote", "take-back")
     ),
     path("runs", runs.Runs.as_view(), name="api-runs"),
-    path("runs/<path:run>/ask", runs.AskAbout.as_view(), name="api-run-ask"),
-    path("runs/<path:run>/abort", runs.AbortRun.as_view(), name="api-run-abort"),
-    path("runs/<path:run>/withdraw-abort", runs.WithdrawAbort.as_view(), name="api-run-withdraw-abort"),
-    path("runs/<path:run>/retry", runs.RetryRun.as_view(), name="api-run-retry"),
-    path("runs/<path:run>/withdraw-retry", runs.WithdrawRetry.as_view(), name="api-run-withdraw-retry"),
-    path("runs/<path:run>/show", runs.ShowFacts.as_view(), name="api-run-show"),
-    path("runs/<path:run>", runs.RunOf.as_view(), name="api-run"),
+    path("runs/<name:run>/ask", runs.AskAbout.as_view(), name="api-run-ask"),
+    path("runs/<name:run>/abort", runs.AbortRun.as_view(), name="api-run-abort"),
+    path("runs/<name:run>/withdraw-abort", runs.WithdrawAbort.as_view(), name="api-run-withdraw-abort"),
+    path("runs/<name:run>/retry", runs.RetryRun.as_view(), name="api-run-retry"),
+    path("runs/<name:run>/withdraw-retry", runs.WithdrawRetry.as_view(), name="api-run-withdraw-retry"),
+    path("runs/<name:run>/show", runs.ShowFacts.as_view(), name="api-run-show"),
+    path("runs/<name:run>", runs.RunOf.as_view(), name="api-run"),
     path("policies/replays", policies.Replays.as_view(), name="api-replays"),
     path("policies/replays/<number:number>", policies.ReplayOf.as_view(), name="api-replay"),
-    path("policies/operations/<path:operation>", fleet.OperationPolicy.as_view(), name="api-operation-policy"),
+    path("policies/operations/<name:operation>", fleet.OperationPolicy.as_view(), name="api-operation-policy"),
     path("exports", exports.Exports.as_view(), name="api-exports"),
     path("exports/<number:number>", exports.ExportOf.as_view(), name="api-export"),
     path("exports/<number:number>/file", exports.ExportFile.as_view(), name="api-export-file"),

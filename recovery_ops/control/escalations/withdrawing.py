@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import QuerySet
-from django.db.models.fields.json import KeyTextTransform
 
 from events.models import Fact
 from events.moments import from_us, to_us
+from events.stored_json import text_at
 from recovery_ops.control import audit
 from recovery_ops.control.actors import system
 from recovery_ops.control.desired import ABORTS_KEPT
@@ -110,7 +110,7 @@ def _called_off(environment: str, asked: Collection[Escalation]) -> dict[str, Ca
     runs = {run for one in asked for run in one.runs if run}
     since_us = min(to_us(one.seen_at) for one in asked)
     facts = Fact.objects.filter(environment=environment, run__in=runs, event=_FINISHED, at_us__gte=since_us)
-    ended = facts.annotate(status=KeyTextTransform(_STATUS, "attributes")).order_by("at_us", "id")
+    ended = facts.annotate(status=text_at(_STATUS)).order_by("at_us", "id")
     cancelled = {
         run: from_us(at_us)
         for run, at_us, status in ended.values_list("run", "at_us", "status")

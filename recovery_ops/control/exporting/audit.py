@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from recovery_ops.control.audit_asking import ASKS, conditions_in, entries_of, matching
 from recovery_ops.control.exporting.lists import Batch, Cells, FileList, Wish
 from recovery_ops.control.models import EVERYWHERE, AuditEntry
+from recovery_ops.control.numbers import number_in
 
 _AT_ONCE = 2_000
 
@@ -55,9 +56,8 @@ def _place(wish: Wish) -> str:
 
 
 def _found(wish: Wish) -> QuerySet[AuditEntry]:
-    before = wish.given.get("before", "")
-    number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else None
-    found = entries_of(_place(wish), start=wish.start, end=wish.end, before=number)
+    before = number_in(wish.given.get("before", ""))
+    found = entries_of(_place(wish), start=wish.start, end=wish.end, before=before)
     return matching(found, conditions_in(wish.given))
 
 

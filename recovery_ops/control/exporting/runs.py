@@ -19,6 +19,7 @@ from events.runs.rows import RunStory
 from events.runs.struck import Struck
 from recovery_ops.control.exporting.lists import Batch, Cells, FileList, Wish
 from recovery_ops.control.failures import grouping_of
+from recovery_ops.control.numbers import number_in
 from recovery_ops.control.standings import reporting_in, standing_of
 
 _AT_ONCE = 4_000
@@ -26,7 +27,6 @@ _FAILURES_READ = 20_000
 """Of fewer, most of the runs that they name would be named again by the next."""
 _REMEMBERED = 20_000
 """So many runs at least are known to stand in the file without being told again; others are told, and left out."""
-_NUMBER_DIGITS = 15
 _WORD_CHARS = 401
 """The name of a cause that was split is that long at most."""
 OF_FAILURES = ("operation", "breaker", "fingerprint", "outage")
@@ -117,20 +117,20 @@ def asked_of(environment: str, given: Any) -> dict[str, Any]:
 
 def struck_in(environment: str, outage: str) -> list[Struck]:
     """The parts of a capacity event, by its number or its name; none of one that is not known. Three queries."""
-    digits = outage.strip().upper().removeprefix("CE-")
-    if not digits.isascii() or not digits.isdigit() or len(digits) > _NUMBER_DIGITS:
+    number = number_in(outage.strip().upper().removeprefix("CE-"))
+    if number is None:
         return []
-    found = wholes_by_number(environment, [int(digits)], now=timezone.now())
+    found = wholes_by_number(environment, [number], now=timezone.now())
     return [part for row in found.values() for part in parts_struck(row)]
 
 
 def before_of(given: Any) -> int | None:
     """Below which moment an address asks for runs."""
     before = given.get("before", "")
-    if before.isascii() and before.isdigit() and len(before) < 18:
-        return int(before)
-    set_aside(given, "before", before)
-    return None
+    number = number_in(before)
+    if number is None:
+        set_aside(given, "before", before)
+    return number
 
 
 def _span(wish: Wish) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
 from recovery_ops.control.models import EVERYWHERE, RoleGrant
+from recovery_ops.control.numbers import numbers_in
 from recovery_ops.control.roles import LEAST_ROLE, ROLES
 from recovery_ops.rules.chains import EVERYBODY
 from recovery_ops.rules.scope import ANY
@@ -27,7 +28,7 @@ def addresses_of(person: str, environment: str, *, now: datetime) -> list[str]:
 
 def names_with_address(accounts: Iterable[str], environment: str, *, now: datetime) -> dict[str, str]:
     """The names of those of these accounts, by their number, to whom `addresses_of` finds a way. One query."""
-    numbers = [int(one) for one in accounts if one.isdigit()]
+    numbers = numbers_in(accounts)
     people = _responders(environment, now).exclude(email="").filter(pk__in=numbers)
     return {str(number): name for number, name in people.order_by("pk").values_list("pk", "username")}
 

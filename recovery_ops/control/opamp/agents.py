@@ -19,6 +19,7 @@ from events.records import read_records
 from events.sent import Batch, Sent
 from recovery_ops.control.desired import Snapshot, Who
 from recovery_ops.control.models import NAME_CHARS, OpampAgent
+from recovery_ops.control.numbers import number_in
 from recovery_ops.control.opamp.effective import digest_of, fact_of, states_otherwise
 from recovery_ops.control.opamp.messages import (
     ACCEPTS_REMOTE_CONFIG,
@@ -62,9 +63,9 @@ class _Reported:
     @staticmethod
     def of(given: str) -> _Reported | None:
         """None for a hash that is none of ours."""
-        number, _, config_hash = given.partition(".")
-        is_ours = number.isascii() and number.isdigit() and len(number) < 19 and len(config_hash) == 64
-        return _Reported(int(number), config_hash) if is_ours else None
+        digits, _, config_hash = given.partition(".")
+        number = number_in(digits)
+        return None if number is None or len(config_hash) != 64 else _Reported(number, config_hash)
 
 
 def answer(environment: str, report: Report, snapshot: Snapshot, *, now: datetime) -> Reply:

@@ -53,6 +53,8 @@ def _answered(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _problem(405, "method_not_allowed", "OpAMP messages are sent with POST.", {"Allow": "POST"})
     key = authenticate(request.headers.get("Authorization"), stream.SCOPE, origin_of(request)["ip"])
+    if set(request.GET.getlist("environment")) - {key.environment, ""}:
+        return _problem(400, "invalid", f"The key is of {key.environment}: leave `environment` out.")
     if request.content_type != MEDIA_TYPE:
         return _problem(415, "unsupported", f"The Content-Type has to be {MEDIA_TYPE}.")
     encoding = request.headers.get("Content-Encoding", "").strip().lower()

@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 from django import template
 from django.conf import settings
+from django.http import HttpRequest
 from django.template.context import RequestContext
 from django.urls import reverse
 from django.utils import timezone
@@ -301,6 +302,20 @@ def initials(name: str) -> str:
     """Two letters for the round of a person."""
     words = [word for word in name.replace(".", " ").replace("_", " ").replace("-", " ").split() if word]
     return "".join(word[0] for word in words[:2]).upper() or "?"
+
+
+@register.simple_tag
+def operation(name: str) -> str:
+    """An operation with a link to its policy; some events name none."""
+    if not name:
+        return "no operation"
+    return format_html('<a href="{}"><code>{}</code></a>', reverse("policy", args=[name]), name)
+
+
+@register.filter
+def parameters(request: HttpRequest) -> list[tuple[str, list[str]]]:
+    """The parameters of an address, each with its values. A template takes `request.GET.lists` for one called so."""
+    return list(request.GET.lists())
 
 
 # -- the page's own manners -------------------------------------------------------------------------------------------

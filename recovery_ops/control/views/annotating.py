@@ -28,6 +28,7 @@ from recovery_ops.control.context import actor_of
 from recovery_ops.control.forms import new_key
 from recovery_ops.control.models import NAME_CHARS, Annotation
 from recovery_ops.control.models.annotations import TAGS_CHARS, TEXT_CHARS
+from recovery_ops.control.numbers import number_in
 from recovery_ops.control.settings_forms import SettingForm
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.settings import Asking, answer, require
@@ -164,14 +165,13 @@ def _acted(request: HttpRequest, environment: str, one: Annotation) -> HttpRespo
     act = request.POST.get("act", "")
     if act not in _ACTS:
         raise Http404(f"Nothing is called {act[:40]!r}.")
-    seen = request.POST.get("seen", "")
     try:
         _ACTS[act](
             by=actor_of(request),
             environment=environment,
             reason=_REASON,
             key=request.POST.get("key") or None,
-            seen=int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 19 else None,
+            seen=number_in(request.POST.get("seen", "")),
             number=one.number,
         )
     except Refused as refusal:

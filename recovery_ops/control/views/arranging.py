@@ -32,6 +32,7 @@ from recovery_ops.control.actions.capacity import (
 )
 from recovery_ops.control.context import asked_by, visit_of
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
+from recovery_ops.control.numbers import number_in, numbers_in
 from recovery_ops.control.views.answers import changed
 
 UNPROCESSABLE = 422
@@ -87,7 +88,7 @@ class _Asked:
         self.request, self.environment, self.verb = request, environment, verb
         self.now = timezone.now()
         given = request.POST if request.method == "POST" else request.GET
-        self.numbers = [int(text) for text in dict.fromkeys(given.getlist("number")) if _is_number(text)][:MERGE_MOST]
+        self.numbers = numbers_in(given.getlist("number"))[:MERGE_MOST]
         self.made = self._made(given.get("arrangement", ""))
         self.rows = [self._row(number) for number in self.numbers]
 
@@ -171,9 +172,7 @@ class _Asked:
     def _made(self, given: str) -> CapacityArrangement | None:
         if self.verb != "undo":
             return None
-        held = CapacityArrangement.objects.filter(
-            environment=self.environment, pk=int(given) if _is_number(given) else 0
-        )
+        held = CapacityArrangement.objects.filter(environment=self.environment, pk=number_in(given) or 0)
         if (made := held.first()) is None:
             raise Http404("There is no such arrangement.")
         return made
@@ -182,7 +181,3 @@ class _Asked:
         given = (self.request.POST or self.request.GET).get("back", "")
         home = reverse("capacity")
         return given if given == home or given.startswith((f"{home}/", f"{home}?")) else home
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 10

@@ -31,6 +31,7 @@ from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.exporting.audit import AuditFile
 from recovery_ops.control.exporting.lists import rows_at_once, wish_in
 from recovery_ops.control.models import EVERYWHERE, AuditEntry, AuditHead
+from recovery_ops.control.numbers import number_in
 from recovery_ops.control.views.changes import href_of
 from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
@@ -103,7 +104,7 @@ def audit(request: HttpRequest, *, environment: str) -> HttpResponse:
     now = timezone.now()
     # The whole log where no range is asked for: what was done a month ago is not less true.
     window = window_in(request, place, now=now) if any(request.GET.get(name) for name in PARAMETERS) else None
-    before, conditions = _number(request.GET.get("before", "")), conditions_in(request.GET)
+    before, conditions = number_in(request.GET.get("before", "")), conditions_in(request.GET)
     entries = entries_of(
         environment, start=window.start if window else None, end=window.end if window else None, before=before
     )
@@ -147,10 +148,6 @@ def audit(request: HttpRequest, *, environment: str) -> HttpResponse:
 
 def _place_words(environment: str) -> str:
     return "all environments" if environment == EVERYWHERE else environment
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def _at_hand(environment: str, numbers: Sequence[int], looked: Looked) -> Mapping[int, AuditEntry]:

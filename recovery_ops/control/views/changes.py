@@ -15,6 +15,7 @@ from events.failures.naming import Called
 from recovery_ops.control.audit_words import ON_CAUSES, name_of, verb_of
 from recovery_ops.control.marks import version_href
 from recovery_ops.control.models import AuditEntry
+from recovery_ops.control.numbers import number_in
 from recovery_ops.rules.scope import ANY
 
 LATELY = timedelta(hours=24)
@@ -126,8 +127,8 @@ def change_of(entry: AuditEntry, called: Mapping[str, Called] = MappingProxyType
 def href_of(entry: AuditEntry) -> str:
     """The page of what was changed."""
     kind, _, name = entry.object.partition("-")
-    if kind == "ESC" and name.isdigit():
-        return reverse("escalation", args=[int(name)])
+    if kind == "ESC" and (number := number_in(name)) is not None:
+        return reverse("escalation", args=[number])
     if entry.verb in ON_CAUSES:
         return reverse("failure", args=[entry.object])
     if entry.object.startswith("run "):

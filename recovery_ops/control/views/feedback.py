@@ -18,6 +18,7 @@ from recovery_ops.control.actions import Refused, checks
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
 from recovery_ops.control.models import Feedback
+from recovery_ops.control.numbers import number_in
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.paging import newest_of
@@ -102,16 +103,16 @@ def _word(one: Feedback) -> str:
 
 
 def _answered(request: HttpRequest, environment: str) -> HttpResponse:
-    act, number = request.POST.get("act", ""), request.POST.get("number", "")
-    if act not in ("propose", "close") or not (number.isascii() and number.isdigit() and len(number) < 9):
+    act, number = request.POST.get("act", ""), number_in(request.POST.get("number", ""))
+    if act not in ("propose", "close") or number is None:
         raise Http404("Nothing is called so.")
     if not visit_of(request).grants.may("propose_policy", environment):
         raise PermissionDenied(f"Your role does not let you propose policies in {environment}.")
     asked: dict[str, Any] = {
         "by": actor_of(request),
         "environment": environment,
-        "number": int(number),
-        "key": checks.key_of_part(request.POST.get("key") or None, act, number),
+        "number": number,
+        "key": checks.key_of_part(request.POST.get("key") or None, act, str(number)),
         "now": timezone.now(),
     }
     try:

@@ -21,6 +21,7 @@ from recovery_ops.control.actions.labelling import PERMISSION as LABELLING
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.forms import REASON_MOST_CHARS, new_key, problems_of
 from recovery_ops.control.labels import LABELS_CHARS
+from recovery_ops.control.numbers import numbers_in
 from recovery_ops.control.views.answers import changed
 
 UNPROCESSABLE = 422
@@ -86,7 +87,7 @@ class _Asked:
         self.request, self.environment, self.verb, self.words = request, environment, verb, words
         self.now = timezone.now()
         self.given = request.POST if request.method == "POST" else request.GET
-        numbers = {int(one) for one in self.given.getlist("agent")[:_MOST] if _is_number(one)}
+        numbers = numbers_in(self.given.getlist("agent")[:_MOST])
         held = Agent.objects.filter(environment=environment, pk__in=numbers).order_by("service", "instance")
         self.agents: list[AgentRow] = [agent_row(one, self.now) for one in held]
 
@@ -152,7 +153,3 @@ class _Asked:
         if len(self.agents) == 1:
             return f"{self.agents[0].service}/{self.agents[0].instance}"
         return f"{len(self.agents)} instances"
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 19

@@ -23,6 +23,7 @@ from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.showing import show_line
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
+from recovery_ops.control.numbers import number_in, numbers_in
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.paging import newest_of
 
@@ -82,7 +83,7 @@ def intake(request: HttpRequest, *, environment: str) -> HttpResponse:
     form = ReasonForm(request.POST)
     if not form.is_valid():
         return _page(request, environment, form, status=UNPROCESSABLE)
-    chosen = [int(line) for line in request.POST.getlist("line") if line.isascii() and line.isdigit()]
+    chosen = numbers_in(request.POST.getlist("line"))
     is_drop = request.POST.get("act") == "drop"
     settle = actions.drop_quarantine if is_drop else actions.replay_quarantine
     try:
@@ -109,11 +110,11 @@ def intake(request: HttpRequest, *, environment: str) -> HttpResponse:
 
 def _content(request: HttpRequest, environment: str) -> HttpResponse:
     """The page with the content of one line."""
-    number = request.POST.get("line", "")
-    if not (number.isascii() and number.isdigit() and len(number) < 19):
+    number = number_in(request.POST.get("line", ""))
+    if number is None:
         raise Http404("No record was named.")
     try:
-        line = show_line(by=actor_of(request), environment=environment, number=int(number))
+        line = show_line(by=actor_of(request), environment=environment, number=number)
     except Refused as refusal:
         raise (PermissionDenied if refusal.status == 403 else Http404)(refusal.detail) from refusal
     answer = _page(request, environment, ReasonForm(initial={"key": new_key()}), opened=line)

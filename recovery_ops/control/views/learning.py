@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods
 from recovery_ops.control.actions.learning import add_follow_up, finish_follow_up, star_note
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.forms import REASON_MOST_CHARS, new_key
+from recovery_ops.control.numbers import number_in
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.responding import found_by
@@ -38,7 +39,7 @@ def star(request: HttpRequest, *, environment: str, number: int) -> HttpResponse
     """Star a line (`star`), or take the star away (`unstar`), by its number."""
     _require(request, environment, number)
     given, taken = request.POST.get("star", ""), request.POST.get("unstar", "")
-    asked = _asked(request, environment, number) | {"note": _number(given or taken), "is_starred": bool(given)}
+    asked = _asked(request, environment, number) | {"note": number_in(given or taken) or 0, "is_starred": bool(given)}
     told = "It is starred for the post-mortem." if given else "The star is taken away."
     return _answered(request, number, "#story-title", told, star_note, asked)
 
@@ -50,7 +51,7 @@ def follow_ups(request: HttpRequest, *, environment: str, number: int) -> HttpRe
     asked = _asked(request, environment, number)
     done, undone = request.POST.get("done", ""), request.POST.get("undo", "")
     if done or undone:
-        asked |= {"follow_up": _number(done or undone), "is_done": bool(done)}
+        asked |= {"follow_up": number_in(done or undone) or 0, "is_done": bool(done)}
         told = "It is done." if done else "It is to be done again."
         return _answered(request, number, "#follow-ups", told, finish_follow_up, asked)
     form = FollowUpForm(request.POST)
@@ -84,8 +85,3 @@ def _answered(
             raise Http404(refusal.detail) from refusal
         return changed(request, back, refusal.detail, faulty=refusal.fields)
     return changed(request, back, told)
-
-
-def _number(text: str) -> int:
-    """A number that a column can hold; 0, which nothing has, for what is none."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -21,6 +21,7 @@ from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
 from recovery_ops.control.masking import TESTED_CHARS, Tested, live_masking, recent_texts, tested
+from recovery_ops.control.numbers import number_in
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.settings import UNPROCESSABLE, settings_page
 from recovery_ops.rules.mask_patterns import PATTERN_CHARS
@@ -93,7 +94,6 @@ def masking(request: HttpRequest, *, environment: str) -> HttpResponse:
 
 
 def _carried_out(request: HttpRequest, environment: str, typed: Typed, form: ReasonForm, act: str) -> HttpResponse:
-    seen = request.POST.get("seen", "")
     asked: Any = {
         "by": actor_of(request),
         "environment": environment,
@@ -106,9 +106,7 @@ def _carried_out(request: HttpRequest, environment: str, typed: Typed, form: Rea
         if act == _PROPOSES:
             number = propose_masking(**asked).object.number
             return changed(request, reverse("proposal", args=[number]), f"Proposal {number} is a draft with the rules.")
-        if seen.isascii() and seen.isdigit():
-            asked["seen"] = int(seen[:18])
-        done = set_masking(**asked)
+        done = set_masking(**asked, seen=number_in(request.POST.get("seen", "")))
     except Refused as refusal:
         if refusal.status == 403 and refusal.code != "review_needed":
             raise PermissionDenied(refusal.detail) from refusal
@@ -134,9 +132,9 @@ def _typed(request: HttpRequest, environment: str) -> Typed:
 def _sample(request: HttpRequest, environment: str) -> str:
     """The text to try: what was pasted or, where a fact was chosen, what that says."""
     chosen = request.POST.get("fact", "") or request.GET.get("fact", "")
-    if chosen.isascii() and chosen.isdigit():
+    if (number := number_in(chosen)) is not None:
         for row in recent_texts(environment, timezone.now()):
-            if row.fact_id == int(chosen[:18]):
+            if row.fact_id == number:
                 return row.message
     return request.POST.get("sample", "").replace("\r\n", "\n")[:TESTED_CHARS]
 

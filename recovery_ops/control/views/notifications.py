@@ -23,6 +23,7 @@ from recovery_ops.control.notification_forms import KIND_WORDS, ChannelForm, Rea
 from recovery_ops.control.notify.chains import Planned, names_of, preview
 from recovery_ops.control.notify.telling import held_by, quiet_until_of
 from recovery_ops.control.notify.triggers import BRIEFLY, TRIGGERS
+from recovery_ops.control.numbers import number_in
 from recovery_ops.control.views.nothing import no_message
 from recovery_ops.control.views.resending import lines_of
 from recovery_ops.control.views.rule_begun import Begun, begun_from
@@ -98,12 +99,13 @@ def notifications(request: HttpRequest, *, environment: str) -> HttpResponse:
 
 def log(request: HttpRequest, *, environment: str) -> HttpResponse:
     """Every message, newest first: of one channel, in one state, before one number, or the one of a number."""
-    channel, state, before, number = (request.GET.get(name, "") for name in ("channel", "state", "before", "number"))
+    state = request.GET.get("state", "")
+    channel, before, number = (number_in(request.GET.get(name, "")) for name in ("channel", "before", "number"))
     found = Delivery.objects.filter(environment=environment).select_related("channel").order_by("-pk")
-    if channel.isascii() and channel.isdigit():
-        found = found.filter(channel_id=int(channel))
-    if number.isascii() and number.isdigit() and len(number) < 19:
-        found = found.filter(pk=int(number))
+    if channel is not None:
+        found = found.filter(channel_id=channel)
+    if number is not None:
+        found = found.filter(pk=number)
     counts = dict(found.order_by().values_list("state").annotate(count=Count("pk")))
     totals = {
         "unfinished": sum(counts.get(one, 0) for one in Delivery.UNFINISHED),
@@ -111,8 +113,8 @@ def log(request: HttpRequest, *, environment: str) -> HttpResponse:
     }
     if state in _STATES:
         found = found.filter(state__in=Delivery.UNFINISHED if state == "unfinished" else (state,))
-    if before.isascii() and before.isdigit() and len(before) < 19:
-        found = found.filter(pk__lt=int(before))
+    if before is not None:
+        found = found.filter(pk__lt=before)
     rows = list(found[: LOG_MOST + 1])
     kept = "".join(f"&{name}={value}" for name, value in (("channel", channel), ("state", state)) if value)
     context = {
@@ -125,9 +127,7 @@ def log(request: HttpRequest, *, environment: str) -> HttpResponse:
         ],
         "all_href": f"?channel={channel}" if channel else "?",
         "is_all": state not in _STATES,
-        "channel": Channel.objects.filter(environment=environment, pk=int(channel)).first()
-        if channel.isascii() and channel.isdigit()
-        else None,
+        "channel": channel and Channel.objects.filter(environment=environment, pk=channel).first(),
         "older_href": f"?before={rows[LOG_MOST - 1].pk}{kept}" if len(rows) > LOG_MOST else "",
     }
     return settings_page(request, "notification_log", context, here=HERE)

@@ -30,6 +30,7 @@ from recovery_ops.control.actions import Asked
 from recovery_ops.control.actions.sign_ins import end_sessions, note_factor
 from recovery_ops.control.context import actor_of, origin_of
 from recovery_ops.control.models import EVERYWHERE
+from recovery_ops.control.numbers import number_in
 from recovery_ops.control.sign_in.sessions import HAS_FACTOR, sign_in_again
 from recovery_ops.control.views.accounts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
@@ -88,8 +89,7 @@ def places_of(user: User, request: HttpRequest) -> list[Place]:
 @require_POST
 def end(request: HttpRequest) -> HttpResponse:
     """End one session of one's own, or all others."""
-    given = request.POST.get("session", "")
-    only = int(given) if given.isascii() and given.isdigit() and len(given) < 19 else None
+    only = number_in(request.POST.get("session", ""))
     asked = Asked(by=actor_of(request), environment=EVERYWHERE, reason="ended by its owner")
     ended = end_sessions(_person(request), **asked, keep=str(request.session.session_key), only=only).object
     told = f"{count_text(ended, 'session')} ended." if ended else "There was no other session."

@@ -24,6 +24,7 @@ from recovery_ops.control.actions.pausing import PERMISSION, TARGETS_MOST, Targe
 from recovery_ops.control.context import asked_by, visit_of
 from recovery_ops.control.forms import DEFAULT_EXPIRY_S, EXPIRIES, ReasonForm, new_key, problems_of
 from recovery_ops.control.models import WorkPause
+from recovery_ops.control.numbers import number_in, numbers_in
 from recovery_ops.control.paused import Pauses
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.views.answers import changed
@@ -69,7 +70,7 @@ class _Asked:
             raise PermissionDenied(f"Your role does not let you {self.verb} new work in {environment}.")
         self.request, self.environment, self.now = request, environment, timezone.now()
         self.given = request.POST if request.method == "POST" else request.GET
-        numbers = {int(one) for one in self.given.getlist("agent")[:TARGETS_MOST] if _is_number(one)}
+        numbers = numbers_in(self.given.getlist("agent")[:TARGETS_MOST])
         held = Agent.objects.filter(environment=environment, pk__in=numbers).order_by("service", "instance")
         self.agents: list[AgentRow] = [agent_row(one, self.now) for one in held]
         self.services = [one for one in dict.fromkeys(self.given.getlist("whole")) if one]
@@ -187,7 +188,7 @@ class _Resuming(_Asked):
         super().__init__(request, environment)
         self.revision = self.given.get("revision", "")
         held = WorkPause.objects.in_force(environment, self.now)
-        number = int(self.revision) if _is_number(self.revision) else None
+        number = number_in(self.revision)
         self.together = list(held.filter(revision=number)) if number is not None else []
 
     @property
@@ -234,7 +235,3 @@ def _about(targets: Sequence[Target]) -> str:
         return count_text(len(targets), "service" if is_services else "instance")
     service, instance = targets[0]
     return f"{service}/{instance}" if instance else f"all of {service}"
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 19

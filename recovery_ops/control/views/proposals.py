@@ -23,6 +23,7 @@ from recovery_ops.control.desired import LivePolicy, live_policy
 from recovery_ops.control.differences import lines_of, parts_of
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
 from recovery_ops.control.models import PolicyProposal
+from recovery_ops.control.numbers import NumberField
 from recovery_ops.control.replay.golden import results_of
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
@@ -64,7 +65,7 @@ class RolloutForm(ReasonForm):
     minutes = forms.FloatField(min_value=1, max_value=7 * 24 * 60, initial=15)
     service = forms.CharField(max_length=200, required=False)
     group = forms.CharField(max_length=200, required=False)
-    least_calls = forms.IntegerField(min_value=1, max_value=1_000_000, initial=LEAST_CALLS)
+    least_calls = NumberField(min_value=1, max_value=1_000_000, initial=LEAST_CALLS)
     break_glass = forms.BooleanField(required=False)
     accepts_golden = forms.BooleanField(required=False)
 

@@ -22,6 +22,7 @@ from recovery_ops.control.desired import LivePolicy, current_revision, live_poli
 from recovery_ops.control.differences import lines_of, written
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
 from recovery_ops.control.models import PolicyRelease
+from recovery_ops.control.numbers import number_in
 from recovery_ops.control.refusals import Held
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed, waits
@@ -43,10 +44,10 @@ class Row:
 
 def releases(request: HttpRequest, *, environment: str) -> HttpResponse:
     """The newest releases, or those before a version (`before=`); and whether a change has to be approved here."""
-    before = request.GET.get("before", "")
+    before = number_in(request.GET.get("before", ""))
     found = PolicyRelease.objects.filter(environment=environment).select_related("proposal", "review")
-    if before.isascii() and before.isdigit() and len(before) < 9:
-        found = found.filter(version__lt=int(before))
+    if before is not None:
+        found = found.filter(version__lt=before)
     shown = list(found.order_by("-version")[: MOST + 1])
     later = (
         PolicyRelease.objects.filter(environment=environment, version=shown[0].version + 1).first() if shown else None

@@ -27,6 +27,7 @@ from recovery_ops.control.models.escalations import ANSWER_CHARS
 from recovery_ops.control.notify.chains import EVERY_QUEUE, chain_for, chains_of, coming_of, names_of, preview
 from recovery_ops.control.notify.narrowing import narrowed_down
 from recovery_ops.control.notify.people import called, names_of_responders
+from recovery_ops.control.numbers import NumberField, numbers_in
 from recovery_ops.control.refusals import STALE
 from recovery_ops.control.views.answers import STILL_TYPED, changed
 from recovery_ops.control.views.neighbours import NUL
@@ -113,8 +114,8 @@ class RespondForm(forms.Form):
         input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
         error_messages={"invalid": "Write a moment like 2026-01-31T22:00."},
     )
-    into = forms.IntegerField(min_value=1, required=False)
-    step = forms.IntegerField(min_value=1, required=False)
+    into = NumberField(min_value=1, required=False)
+    step = NumberField(min_value=1, required=False)
     happened_at = forms.DateTimeField(
         required=False,
         input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M"],
@@ -123,7 +124,7 @@ class RespondForm(forms.Form):
     text = forms.CharField(max_length=ANSWER_CHARS, required=False)
     labels = forms.CharField(max_length=LABELS_CHARS, required=False)
     confirm = forms.CharField(max_length=8, required=False)
-    version = forms.IntegerField(min_value=1, required=False)
+    version = NumberField(min_value=1, required=False)
     key = forms.CharField(max_length=40, required=False)
 
     def clean(self) -> dict[str, Any]:
@@ -354,7 +355,7 @@ def _choosing(address: str, numbers: Sequence[int]) -> str:
 
 def numbers_of(given: Sequence[str]) -> list[int]:
     """What was chosen, as far as it can be a number."""
-    return [int(text) for text in given[:_NUMBERS_MOST] if text.isascii() and text.isdigit() and len(text) < 19]
+    return numbers_in(given[:_NUMBERS_MOST])
 
 
 def _notice(results: Sequence[Result]) -> str:

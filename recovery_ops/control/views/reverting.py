@@ -17,6 +17,7 @@ from django.urls import reverse
 from events.capacity.models import CapacityArrangement
 from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.models import AuditEntry, Escalation, FailureCase, FailureGrouping
+from recovery_ops.control.numbers import number_in
 from recovery_ops.rules.words import State
 
 _IMPOSED = ("breaker.trip", "breaker.disable", "breaker.observe", "breaker.extend")
@@ -109,7 +110,7 @@ class WaysBack:
 
     def _roll_back(self, entry: AuditEntry, after: Mapping[str, Any]) -> WayBack | None:
         version = str((entry.before or {}).get("version", ""))
-        number = 0 if version == "built-in" else int(version) if version.isdecimal() else None
+        number = 0 if version == "built-in" else number_in(version)
         if number is None or str(after.get("version", "")) != self._standing.snapshot.policy.version:
             return None  # something else is live since: going back would take that back, too
         return WayBack(f"Roll back to {version}…", reverse("release", args=[number]))
@@ -146,5 +147,4 @@ def _asking(words: str, address: str, *, if_: bool, **said: object) -> WayBack |
 
 
 def _id_of(entry: AuditEntry) -> int:
-    number = entry.object.removeprefix("ESC-")
-    return int(number) if number.isdecimal() else 0
+    return number_in(entry.object.removeprefix("ESC-")) or 0

@@ -28,6 +28,7 @@ from recovery_ops.control.differences import lines_of
 from recovery_ops.control.evidence import evidence_of, figures_of, split
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
 from recovery_ops.control.models import PolicyProposal, PolicyRelease, PolicyRollout
+from recovery_ops.control.numbers import number_in
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.proposals import MoveForm, RolloutForm
@@ -197,7 +198,7 @@ def _place(row: AgentRow) -> tuple[str, str]:
 
 def _base_of(found: PolicyRollout) -> Mapping[str, Any]:
     """The document that the others obey meanwhile."""
-    version = int(found.base_version) if found.base_version.isdigit() else 0
+    version = number_in(found.base_version) or 0
     release = PolicyRelease.objects.filter(environment=found.environment, version=version).first()
     document: Mapping[str, Any] = LivePolicy.built_in().document if release is None else release.document
     return document

@@ -30,6 +30,7 @@ from recovery_ops.control.actions.runbooks import (
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.models import NAME_CHARS, Escalation, Runbook
 from recovery_ops.control.models.runbooks import TEXT_CHARS
+from recovery_ops.control.numbers import NumberField
 from recovery_ops.control.runbooks import STEP, Block, blocks_of, steps_of
 from recovery_ops.control.settings_forms import SettingForm
 from recovery_ops.control.views.answers import changed
@@ -117,7 +118,7 @@ class RunbookForm(SettingForm):
         widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
         error_messages={"invalid": "Say a day, as 2026-01-31."},
     )
-    version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+    version = NumberField(required=False, widget=forms.HiddenInput)
 
 
 @require_http_methods(["GET", "POST"])

@@ -16,6 +16,7 @@ from events.pages import fragment_of, render_page
 from recovery_ops.control.actions import Refused, views
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.models import DefaultView, SavedView
+from recovery_ops.control.numbers import number_in
 from recovery_ops.control.saved_views import PARAMETER, lasting
 from recovery_ops.control.views.answers import changed, see_other
 from recovery_ops.control.views.paging import page_of
@@ -76,15 +77,15 @@ def _done(request: HttpRequest, environment: str, screen: str, query: str) -> tu
         is_team = request.POST.get("for") == "team"
         kept = views.save_view(**asked, screen=screen, name=name, query=query, is_team=is_team).object
         return f"Saved as {kept.name}.", page
-    number = request.POST.get("view", "")
-    if not (number.isascii() and number.isdigit() and len(number) < 19):
+    number = number_in(request.POST.get("view", ""))
+    if number is None:
         raise Http404("There is no such view.")
     if act == "rename":
-        return f"It is called {views.rename_view(**asked, view=int(number), name=name).object.name} now.", page
+        return f"It is called {views.rename_view(**asked, view=number, name=name).object.name} now.", page
     if act == "delete":
-        return f"{views.delete_view(**asked, view=int(number)).object.name} is deleted.", page
+        return f"{views.delete_view(**asked, view=number).object.name} is deleted.", page
     if act == "default":
-        view = views.open_with(**asked, view=int(number)).object
+        view = views.open_with(**asked, view=number).object
         return f"The page {'opens' if _default(request, environment, screen) else 'no longer opens'} with {view}.", page
     raise Http404(f"Nothing is called {act[:40]!r}.")
 

@@ -36,6 +36,7 @@ from recovery_ops.control.context import actor_of, asked_by, visit_of
 from recovery_ops.control.failures import grouping_of
 from recovery_ops.control.forms import REASON_MOST_CHARS, new_key, problems_of
 from recovery_ops.control.models import FINGERPRINT_CHARS, FailureCase, FailureGrouping
+from recovery_ops.control.numbers import NumberField, number_in
 from recovery_ops.control.refusals import STALE
 from recovery_ops.control.views.answers import STILL_TYPED, changed
 from recovery_ops.control.views.failures import matching_names
@@ -105,11 +106,11 @@ class TriageForm(forms.Form):
         required=False,
     )
     how = forms.ChoiceField(choices=[("now", "now"), ("next", "next"), ("clean", "clean")], required=False)
-    more = forms.IntegerField(min_value=1, max_value=MOST_MORE, required=False)
-    clean_runs = forms.IntegerField(min_value=1, max_value=MOST_CLEAN_RUNS, required=False)
+    more = NumberField(min_value=1, max_value=MOST_MORE, required=False)
+    clean_runs = NumberField(min_value=1, max_value=MOST_CLEAN_RUNS, required=False)
     previewed = forms.CharField(max_length=3000, required=False)
     confirm = forms.CharField(max_length=8, required=False)
-    version = forms.IntegerField(min_value=0, required=False)
+    version = NumberField(required=False)
     key = forms.CharField(max_length=40, required=False)
 
 
@@ -331,9 +332,8 @@ class _Asked:
         return list(people.values_list("username", flat=True))
 
     def _rule(self) -> FailureGrouping:
-        number = self.given.get("grouping", "")
-        held = FailureGrouping.objects.filter(environment=self.environment)
-        made = held.filter(pk=int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0).first()
+        number = number_in(self.given.get("grouping", "")) or 0
+        made = FailureGrouping.objects.filter(environment=self.environment, pk=number).first()
         if made is None:
             raise Http404("There is no such merge or split.")
         return made

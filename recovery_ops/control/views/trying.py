@@ -16,6 +16,7 @@ from events.runs.rows import RUNG_WORDS
 from events.wording import category_text, count_text, listing, span_text
 from recovery_ops.control.forms import problems_of
 from recovery_ops.control.models import PolicyProposal
+from recovery_ops.control.numbers import NumberField
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.trying import TEXT_CHARS, Pasted, Told, Under, told_of
 from recovery_ops.control.views.acts import UNPROCESSABLE
@@ -53,13 +54,13 @@ class PastedForm(forms.Form):
     """An error, where it happened, and who waits for the call."""
 
     text = forms.CharField(max_length=TEXT_CHARS, error_messages={"required": "Paste an error."})
-    status = forms.IntegerField(required=False, min_value=100, max_value=599)
+    status = NumberField(required=False, min_value=100, max_value=599)
     operation = forms.CharField(max_length=200, required=False)
     service = forms.CharField(max_length=200, required=False)
     kind = forms.ChoiceField(choices=[(one, one) for one in BUILT_IN_DEFAULTS], required=False)
     waits = forms.ChoiceField(choices=[(FOREGROUND, FOREGROUND), (BACKGROUND, BACKGROUND)], required=False)
     once = forms.BooleanField(required=False)
-    draft = forms.IntegerField(required=False, min_value=1)
+    draft = NumberField(required=False, min_value=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from events.keys import SCOPES
 from events.models import AgentKey
 from recovery_ops.control.accounts import on_the_command_line
 from recovery_ops.control.actions import Refused, keys
+from recovery_ops.control.numbers import number_in
 
 _REASON = "asked for on the server's command line"
 
@@ -111,9 +112,10 @@ def _known(prefix: str) -> AgentKey:
 
 
 def _hours(given: str) -> int:
-    if not given.isdecimal() or int(given) > 720:
+    hours = number_in(given)
+    if hours is None or hours > 720:
         raise ArgumentTypeError("a whole number of hours, up to 720")
-    return int(given)
+    return hours
 
 
 def _scopes(given: str) -> list[str]:
@@ -125,9 +127,10 @@ def _scopes(given: str) -> list[str]:
 
 
 def _days(given: str) -> int:
-    if not given.isdecimal() or not 1 <= int(given) <= 36500:
+    days = number_in(given)
+    if days is None or not 1 <= days <= 36500:
         raise ArgumentTypeError("a whole number of days, from 1")
-    return int(given)
+    return days
 
 
 def _standing(key: AgentKey) -> str:

@@ -22,6 +22,7 @@ from events.schema import check_schema
 from recovery_ops import __version__
 from recovery_ops.control.first_account import FILE_NAME, SignIn, ensure_first_account
 from recovery_ops.control.fleet import demonstration_fleet
+from recovery_ops.control.numbers import number_in
 from recovery_ops.occupancy import Occupied, occupy
 from recovery_ops.server import CannotListen, Companion, EmbeddedCelery, listen, serve
 
@@ -145,8 +146,9 @@ class Command(BaseCommand):
 
 
 def _port(text: str) -> int:
-    if text.isascii() and text.isdigit() and int(text) <= 65535:
-        return int(text)
+    port = number_in(text)
+    if port is not None and port <= 65535:
+        return port
     raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")
 
 
