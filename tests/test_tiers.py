@@ -119,7 +119,7 @@ def test_words_of_manage_become_words_of_pytest(
     words: list[str], expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run: list[list[str]] = []
-    monkeypatch.setattr(bootstrap.os, "execv", lambda _, argv: run.append(argv))
+    monkeypatch.setattr("os.execv", lambda _, argv: run.append(argv))
     for name in ("prepare_integrations", "_get_browser"):
         monkeypatch.setattr(bootstrap, name, lambda: None)
     bootstrap.run_tests(words)
