@@ -98,8 +98,8 @@ def test_other_spellings_of_event_names(spelling: str, event: str | None) -> Non
 
 @pytest.mark.parametrize(("alias", "name"), list(names.ATTRIBUTE_ALIASES.items()))
 def test_own_spelling_beside_an_alias_wins(alias: str, name: str) -> None:
-    for given in ({alias: "theirs", name: "ours"}, {name: "ours", alias: "theirs"}):
-        assert wire.canonical(given)[name] == "ours"
+    for both in ({alias: "theirs", name: "ours"}, {name: "ours", alias: "theirs"}):
+        assert wire.canonical(both)[name] == "ours"
 
 
 def test_gaps_become_cautious_values_and_warnings() -> None:
