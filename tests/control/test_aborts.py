@@ -26,7 +26,7 @@ from tests.support.actions import asked, person
 from tests.support.api_client import Program
 from tests.support.command_line import Operator, operator
 from tests.support.html import Shown
-from tests.support.pages import signed_in, text_of
+from tests.support.pages import HOSTILE, signed_in, text_of
 from tests.support.stories import NOW, Story, failed, heartbeat
 
 __all__ = ["operator"]  # the fixture
@@ -220,6 +220,15 @@ def test_an_operator_has_a_run_end_and_lets_it_go_on_again() -> None:
     client.post("/runs/run-7/withdraw-abort", {"reason": "it was the right customer"})
     assert Shown(client.get("/runs")).values("asked") == []
     assert "/runs/run-7/abort" in Shown(client.get("/runs/run-7")).links
+
+
+@pytest.mark.usefixtures("now")
+def test_hostile_reason_of_an_abort_is_text() -> None:
+    going("run-7")
+    aborted(reason=HOSTILE)
+    page = signed_in().get("/runs/run-7")
+    assert page.context["abort"].wish.reason == HOSTILE
+    assert "<img src=x" not in page.content.decode()
 
 
 @pytest.mark.usefixtures("now")

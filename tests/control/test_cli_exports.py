@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
 from django.utils import timezone
@@ -46,3 +47,10 @@ def test_a_file_is_asked_for_watched_fetched_and_called_off(operator: Operator, 
     assert operator.run("exports", "cancel", "2") == cli.DONE
     assert Export.objects.get(number=2).state == "cancelled"
     assert operator.run("exports", "start", "runs") == cli.REFUSED
+
+
+def test_range_of_an_export_arrives_whole(operator: Operator) -> None:
+    end = timezone.now().replace(microsecond=0)
+    start = end - timedelta(hours=2)
+    assert operator.run("exports", "start", "runs", "--from", start.isoformat(), "--to", end.isoformat()) == cli.DONE
+    assert [(one.start_at, one.end_at) for one in Export.objects.all()] == [(start, end)]

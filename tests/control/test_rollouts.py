@@ -308,6 +308,15 @@ def test_without_approval_nothing_is_rolled_out_where_review_is_asked_for() -> N
     assert actions.start_rollout(**asked(number=made.number)).object.is_break_glass is False
 
 
+def test_scheduled_without_approval_is_refused_under_review() -> None:
+    made = propose(now=STARTED)
+    act(actions.schedule, made, go_live_at=NOW, now=STARTED)
+    actions.set_rules(**asked(by=person(Role.ADMIN), is_review_needed=True))
+    with pytest.raises(Refused) as refused:
+        actions.start_rollout(**asked(number=made.number, now=STARTED))
+    assert (refused.value.code, state(), PolicyRollout.objects.count()) == ("review_needed", "scheduled", 0)
+
+
 # -- tasks -------------------------------------------------------------------------------------------------------------
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:

@@ -102,6 +102,14 @@ def test_a_key_of_one_address_is_not_good_at_another(program: Program) -> None:
     assert (status, problem["code"]) == (409, "key_used")
 
 
+def test_key_of_another_asker_is_refused(program: Program) -> None:
+    path = "breakers/search_web/trip"
+    assert program.post(path, TRIP, idempotency_key="k-1")[0] == 200
+    status, problem = Program("read", "act").post(path, TRIP, idempotency_key="k-1")
+    assert (status, problem.get("code")) == (409, "key_used")
+    assert Override.objects.count() == 1
+
+
 def test_of_many_each_is_told_that_the_key_was_for_another_list(program: Program) -> None:
     assert program.post("breakers", BULK, idempotency_key="k-1")[1]["refused"] == 0
     again = program.post("breakers", BULK, idempotency_key="k-1")[1]

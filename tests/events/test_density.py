@@ -105,6 +105,13 @@ def test_a_small_body_of_nothing_but_records_is_refused_by_their_number() -> Non
         otlp_json.read_logs(objects(3 * (MOST_RECORDS + 1)))
 
 
+def test_json_records_of_several_scopes_count_together() -> None:
+    half = b'{"logRecords":[' + b"{}," * (MOST_RECORDS // 2) + b"{}]}"
+    for between in (b",", b']},{"scopeLogs":['):  # in one resource, and in two
+        with pytest.raises(Malformed, match=f"{MOST_RECORDS:,} records"):
+            otlp_json.read_logs(b'{"resourceLogs":[{"scopeLogs":[' + half + between + half + b"]}]}")
+
+
 @pytest.mark.parametrize("one", [b"\x12\x00", b"\x12\x02\x12\x7f"])
 @pytest.mark.parametrize("is_inside", [True, False])
 def test_resources_and_scopes_are_refused_by_their_number_alike(one: bytes, is_inside: bool) -> None:

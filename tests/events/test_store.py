@@ -35,6 +35,13 @@ def test_any_number_of_rows_is_stored_once(engine: str, size: int) -> None:
     assert stored([]) == 0
 
 
+def test_one_uid_in_two_environments_is_two_facts(engine: str) -> None:
+    [row] = failures(range(1))
+    elsewhere = replace(row, environment="prod", agent=row.agent._replace(environment="prod"))
+    assert stored([row, elsewhere, row]) == 2
+    assert set(Fact.objects.values_list("environment", "uid")) == {("dev", row.uid), ("prod", row.uid)}
+
+
 @pytest.mark.parametrize(("before", "new"), [(1, 0), (700, 0), (100, 900), (2000, 6000)])
 @pytest.mark.parametrize("engine", ["postgres"], indirect=True)
 def test_what_is_resent_is_no_error_in_the_log_of_the_database(engine: str, before: int, new: int) -> None:

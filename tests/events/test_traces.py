@@ -96,6 +96,15 @@ def test_what_was_taken_for_passed_on_is_told_again_when_a_later_success_shows_t
 
 
 @pytest.mark.django_db(transaction=True)
+def test_failure_that_ends_beside_a_success_climbs() -> None:
+    parent, below, then = outlived()
+    then["endTimeUnixNano"] = below["endTimeUnixNano"]
+    deliver(parent, below, then)
+    assert failures() == [below["spanId"]]
+    check()
+
+
+@pytest.mark.django_db(transaction=True)
 def test_requests_that_come_again_change_nothing() -> None:
     spans = chain()
     for one in (*spans, *spans, *spans[::-1]):

@@ -137,6 +137,15 @@ class TestDeadline:
             guarded()
         assert run.scope.attempts == 2
 
+    def test_attempts_before_it_count_once(self) -> None:
+        lab = Lab()
+        guarded = lab.recovery.guard("search", is_destructive=False)(lab.script(500, "ok", 500, "ok"))
+        with lab.recovery.run(source="main_agent") as run:
+            guarded()
+            with Deadline(100.0, clock=lab.clock):
+                guarded()
+        assert run.scope.attempts == 4
+
     @pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan")])
     def test_what_is_no_deadline_is_refused(self, seconds: float) -> None:
         with pytest.raises(ValueError, match="positive"):

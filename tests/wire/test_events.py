@@ -96,6 +96,12 @@ def test_other_spellings_of_event_names(spelling: str, event: str | None) -> Non
     assert names.event_name_of(spelling) == event
 
 
+@pytest.mark.parametrize(("alias", "name"), list(names.ATTRIBUTE_ALIASES.items()))
+def test_own_spelling_beside_an_alias_wins(alias: str, name: str) -> None:
+    for both in ({alias: "theirs", name: "ours"}, {name: "ours", alias: "theirs"}):
+        assert wire.canonical(both)[name] == "ours"
+
+
 def test_gaps_become_cautious_values_and_warnings() -> None:
     decoded = wire.decode("breaker_state", {"circuitbreaker.name": "search", "circuitbreaker.state": "half-open"})
     assert decoded is not None

@@ -234,6 +234,18 @@ def test_what_a_dead_worker_had_claimed_is_sent_by_another(inbox: Receiver) -> N
     assert len(inbox.got) == 1
 
 
+def test_lost_claim_beside_a_new_one_sends_nothing(inbox: Receiver) -> None:
+    one, clock = message(channel(inbox)), Clock()
+    lost = claim_next(clock())
+    clock.on(seconds=LEASE.total_seconds() + 1)
+    assert mend(clock()) == 1
+    held = claim_next(clock())
+    assert lost is not None
+    assert held is not None
+    assert (try_it(lost, now=clock), state_of(one), inbox.got) == (0, ("claimed", 0), [])
+    assert (try_it(held, now=clock), state_of(one), len(inbox.got)) == (1, ("sent", 1), 1)
+
+
 def dies_while_sending(one: Delivery, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker is gone after the receiver has got it, before anything is noted."""
 

@@ -195,6 +195,18 @@ def test_overrides_end_when_they_were_meant_to_whatever_this_machines_clock_says
     assert abs(override.expires_at - (NOW + 60)) < 1
 
 
+@pytest.mark.parametrize("offset_s", [-7200.0, 7200.0])
+def test_pause_beside_another_clock_ends_as_meant(agent: Agent, offset_s: float) -> None:
+    server_now = NOW + offset_s
+    agent.server_clock.note_date(server_now - 0.5, took_s=0.0)
+    pauses = [{"id": "p1", "service": "research", "expires_at": server_now + 60}, {"id": "p2", "service": "research"}]
+    agent.hear(document(5, issued_at=server_now) | {"pauses": pauses})
+    ends, lasts = agent.obeyed[0].pauses
+    assert ends.expires_at is not None
+    assert abs(ends.expires_at - (NOW + 60)) < 1
+    assert lasts.expires_at is None
+
+
 def test_a_small_difference_of_the_clocks_is_left_alone(agent: Agent) -> None:
     agent.server_clock.note_date(NOW + 1.2, took_s=0.0)
     agent.hear(document(5, overrides=[trip()]))
