@@ -86,7 +86,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     _keep_wanted(config, items)
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
-        if params.get("engine") == "sqlite":  # before another fixture asks for a database with rollback
+        if any(
+            name.startswith("engine") and value == "sqlite" for name, value in params.items()
+        ):  # before another fixture asks for a database with rollback
             item.add_marker(pytest.mark.django_db(transaction=True))
         if _shares_with_its_module(item):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,7 @@ STICKING_OUT = """() => {
 }"""
 
 SETTLES_MS = 2_000
+_LOOKS_EACH_MS = 100
 
 UNSEEN = """() => [...document.querySelectorAll("button, .button, .chip, input, select, textarea, [role=img], .mark")]
   .filter((one) => one.checkVisibility({ checkVisibilityCSS: true }) && one.getClientRects().length)
@@ -158,9 +159,12 @@ CONTRAST = (
 
 def sticking_out(page: Page) -> list[str]:
     """What is wider than its page. A chart is drawn to a new width a moment after that is there."""
-    with suppress(Error):  # it is told below
-        page.wait_for_function(f"!({STICKING_OUT})().length", timeout=SETTLES_MS)
     found: list[str] = page.evaluate(STICKING_OUT)
+    for _ in range(SETTLES_MS // _LOOKS_EACH_MS):  # `wait_for_function` would be what the page's policy forbids
+        if not found:
+            break
+        page.wait_for_timeout(_LOOKS_EACH_MS)
+        found = page.evaluate(STICKING_OUT)
     return found
 
 

@@ -38,8 +38,8 @@ def test_a_file_is_asked_for_watched_fetched_and_called_off(operator: Operator, 
     assert (untold(said, "audit", "csv", "done"), re.findall(r"\d+", said)) == ([], ["1", "1", "1", "1"])
     assert operator.run("exports", "fetch", "1", "--to", str(kept)) == cli.DONE
     head, row = kept.read_text().splitlines()
-    assert head.startswith("number,what,http")
-    assert row == "1,breaker.trip"
+    assert head.startswith('"number","what","http')
+    assert row == '1,"breaker.trip"'
     assert operator.run("exports", "fetch", "1", "--to", str(kept)) == cli.REFUSED
     assert str(kept) in operator.said[0]
     assert kept.read_text().splitlines() == [head, row], "what is there already stays"

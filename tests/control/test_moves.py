@@ -152,7 +152,7 @@ def test_the_tables_of_a_breaker_are_files_with_the_time_in_each_state(viewer: C
     page = viewer.get("/breakers/search_web/tables?range=1h").content.decode()
     found = re.findall(r'href="([^"]*format=csv[^"]*)"', page)
     files = [viewer.get(f"/breakers/search_web/tables{unescape(one)}").content.decode() for one in found]
-    times = next(one for one in files if one.startswith("Observed,State,Time,Seconds"))
+    times = next(one for one in files if one.startswith('"Observed","State","Time","Seconds"'))
     rows = list(csv.reader(times.splitlines()))[1:]
     assert {row[0] for row in rows} == {"Observed, majority"}
     shares = [float(row[4].removesuffix(" %")) for row in rows if row[1] != "unknown"]
