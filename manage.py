@@ -23,7 +23,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without "…" gets "?", not a traceback
-    from recovery_ops import bootstrap
+    from recovery_ops.server import bootstrap
 
     try:
         bootstrap.prepare(sys.argv)
@@ -45,18 +45,31 @@ def main() -> None:
 
         measure(sys.argv[2:])
         return
+    _run_django_command()
 
+
+def _run_django_command() -> None:
     from django.core.management import execute_from_command_line
 
-    from recovery_ops.environment import Misconfigured
+    from recovery_ops.server import bootstrap, running_servers
+    from recovery_ops.server.environment import Misconfigured
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "recovery_ops.settings")
     try:
-        execute_from_command_line(bootstrap.take_data_option(sys.argv))
+        argv = bootstrap.take_data_option(sys.argv)
+        running_servers.choose_data(argv, default=bootstrap.ROOT / ".data")
+        execute_from_command_line(argv)
     except KeyboardInterrupt:
         sys.exit(130)
     except Misconfigured as error:
         sys.exit("Cannot start: %s." % error)
+    except running_servers.NoData as error:
+        sys.exit(str(error))
+    except Exception as error:
+        reason = running_servers.explain_database_error(error)
+        if not reason or "--traceback" in sys.argv:
+            raise
+        sys.exit(reason)
 
 
 if __name__ == "__main__":

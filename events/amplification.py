@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet, Sum
 from events.models import MinuteSum, SpanSum
 from events.moments import MINUTE_S, US_PER_S, to_us
 from events.sum_views import VIEWS, View
-from recovery_ops.rules.words import CAPACITY
+from recovery_ops.rules.enums import CAPACITY
 
 FACTOR_MOST = 1.5
 """Above this many attempts for each call there is a finding."""
@@ -26,7 +26,7 @@ CALLS_LEAST = 20
 
 _WIDTHS_MIN = VIEWS[View.EFFORT]
 _CAPACITY = [category.value for category in CAPACITY]
-_MEASURES = ("calls", "attempts", "failures", "retries")
+_MEASURES = ("calls", "attempts", "failures", "retries", "inner_retries")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,8 @@ class AmplificationRow:
     attempts: int
     failures: int
     retries: int
+    inner_retries: int
+    """Retries that clients made by themselves within failed attempts, where their errors say so: beside `attempts`."""
     spent_share: float
 
     @property
@@ -117,6 +119,11 @@ class Amplification:
         return sum(row.retries for row in self.rows) / self.attempted if self.attempted else None
 
     @property
+    def retried_below(self) -> tuple[AmplificationRow, ...]:
+        """The rows whose clients retry by themselves, too: the most such retries first."""
+        return tuple(sorted((row for row in self.rows if row.inner_retries), key=lambda row: -row.inner_retries))
+
+    @property
     def findings(self) -> tuple[AmplificationRow, ...]:
         """The rows that somebody should look at, the highest factor first."""
         return tuple(sorted((row for row in self.rows if row.is_finding), key=lambda row: -(row.factor or 0)))
@@ -134,6 +141,10 @@ def amplification(environment: str, *, start: datetime, end: datetime) -> Amplif
         for measure in _MEASURES:
             one[measure] += row[measure]
         refused += row["refused"] or 0
+    for one in counts.values():
+        if one["retries"] >= one["attempts"]:  # failures are told at once, too
+            one["attempts"] = max(one["attempts"], one["failures"] if one["retries"] else 0)
+            one["calls"] = max(one["calls"], int(one["attempts"] > 0))
     spent = {name: spent_on_more(one["calls"], one["attempts"], one["retries"]) for name, one in counts.items()}
     extra = sum(spent.values())
     rows = [
@@ -155,9 +166,10 @@ def spent_on_more(calls: int, attempts: int, retries: int) -> int:
     """The attempts beyond the first of each call. Calls that were refused made none, so attempts beyond calls alone
     would hide retries.
 
-    Senders that tell no retries one by one are taken at their word that every call made its attempt.
+    Senders that tell no retries one by one are taken at their word that every call made its attempt. Retries are told
+    at once and attempts every ten seconds: where retries are ahead, one attempt at least was the first of a call.
     """
-    return max(retries, attempts - calls)
+    return max(min(retries, attempts - 1) if attempts else retries, attempts - calls)
 
 
 def _grouped(environment: str, start: datetime, end: datetime) -> Iterator[Mapping[str, Any]]:

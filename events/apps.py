@@ -19,8 +19,10 @@ class EventsConfig(AppConfig):
         # Tables of their own rooms; `events.models` cannot name them, because they build on it.
         import_module("events.capacity.models")
         import_module("events.deployments.models")
+        import_module("events.issues.models")
         import_module("events.open_parents")
         import_module("events.recoveries.models")
+        import_module("events.runs.models")
         schema = import_module("events.schema")
         pre_migrate.connect(schema.check_schema, sender=self, dispatch_uid="check_schema")
         post_migrate.connect(schema.stamp_schema, sender=self, dispatch_uid="stamp_schema")

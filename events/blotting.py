@@ -15,8 +15,8 @@ from events.blotting_framing import blot_named
 from events.blotting_json import without_named
 from events.cleaning import PLAIN, Cleaner, agreed
 from events.sent import Encoding
-from recovery_ops.rules.masking import MASK, blotted, masked
-from recovery_ops.rules.masking_rules import Masking
+from recovery_ops.rules.classification.redaction import MASK, blotted, masked
+from recovery_ops.rules.policy.masking_rules import Masking
 from recovery_ops.wire.masking import OUR_NAMES
 
 _PAIR = re.compile(rb"\n(.)([\x20-\x7e]{1,127}?)\x12(.)\n(.)", re.DOTALL)
@@ -38,7 +38,10 @@ def blot(content: bytes, encoding: Encoding, cleaner: Cleaner = PLAIN) -> bytes:
 
         named = without_named(content.decode(errors="backslashreplace"), cleaner.is_secret_name)
         text = "".join(_literals(named, cleaner.masking))
-        return _JSON_MEMBER.sub(value, text).encode(errors="backslashreplace")
+        text = _JSON_MEMBER.sub(value, text)
+        # Without JSON there are no members, and a quote may part a name from its value: `password="…"`.
+        text = text if _is_json(content) else _hidden(text, cleaner.masking)
+        return text.encode(errors="backslashreplace")
     framed = _by_framing(content, cleaner)
     return cleaner.masking.blotted(blotted(framed.decode("latin-1")).encode("latin-1"))
 
@@ -48,6 +51,14 @@ def blot_start(content: bytes, encoding: Encoding, most: int, cleaner: Cleaner =
     return agreed(blot(content[:most], encoding, cleaner), blot(content[: most + _MORE_BYTES], encoding, cleaner))[
         :most
     ]
+
+
+def _is_json(content: bytes) -> bool:
+    try:
+        json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _literals(text: str, masking: Masking) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from recovery_ops.rules.masking import visible
+from recovery_ops.rules.classification.redaction import visible
 
 _DEEPEST = 64
 _VARINT, _FIXED64, _SIZED, _FIXED32 = 0, 1, 2, 5

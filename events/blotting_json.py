@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from recovery_ops.rules.masking import MASK
+from recovery_ops.rules.classification.redaction import MASK
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 _NUMBERS = frozenset({"intValue", "doubleValue"})

@@ -13,7 +13,11 @@ from functools import lru_cache
 from events.derived import Rules
 from events.giving_back import give_back
 from events.models import NamedFailures
-from recovery_ops.rules.classification import ClassificationRule, classification_document, parse_classification
+from recovery_ops.rules.policy.classification_rules import (
+    ClassificationRule,
+    classification_document,
+    parse_classification,
+)
 
 
 def rules_of(environment: str) -> Rules:

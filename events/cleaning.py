@@ -13,9 +13,9 @@ from functools import lru_cache
 from itertools import islice
 from typing import TypeVar
 
-from recovery_ops.rules.mask_patterns import LONGEST_DECIDED
-from recovery_ops.rules.masking import MASK, masked, visible
-from recovery_ops.rules.masking_rules import NOTHING_MORE, Masking
+from recovery_ops.rules.classification.redaction import MASK, masked, visible
+from recovery_ops.rules.policy.masking_patterns import LONGEST_DECIDED
+from recovery_ops.rules.policy.masking_rules import NOTHING_MORE, Masking
 from recovery_ops.wire.masking import OUR_NAMES, is_hidden
 
 VALUE_CHARS = 4096

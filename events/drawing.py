@@ -17,8 +17,8 @@ from django.utils.safestring import SafeString, mark_safe
 
 from events.rows import RANK, MajoritySegment, Segment
 from events.timelines.counts import heat_step
-from events.wording import NOT_YET, bin_text, clock_text, share_text, state_word
-from recovery_ops.rules.words import State
+from events.wording import NOT_YET, bin_text, clock_text, share_text, state_text, state_word
+from recovery_ops.rules.enums import State
 
 STRIP_PX = 14
 LANE_PX = 24
@@ -30,7 +30,7 @@ _MOST_CELLS = 48
 """More cells than this in a tile are too narrow to count."""
 _CELLS = 128
 """A strip is about this many pixels wide: what is narrower than one shows as one, the worst of what lies in it."""
-_TICK_STEPS_S = (60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)
+_TICK_STEPS_S = (5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)
 _MOST_TICKS = 8
 _LEAST_EMPTY = 0.15
 """Narrower than this share of a lane, the words for it would not fit."""
@@ -233,7 +233,7 @@ def histogram(bars: Sequence[tuple[int | None, str, str]], *, label: str) -> Saf
         f"{label}, {top if any(number for number, _, _ in bars) else 0:,} at most",
         format_html_join(
             "",
-            '<a href="{}" tabindex="-1" aria-label="{}"><rect class="catch" x="{}" width="{}" height="{}"/>'
+            '<a href="{}" tabindex="-1"><title>{}</title><rect class="catch" x="{}" width="{}" height="{}"/>'
             '<rect {} x="{}" y="{}" width="{}" height="{}"/></a>',
             drawn,
         ),
@@ -315,7 +315,9 @@ _UNKNOWN = mark_safe('fill="url(#p-unknown)"')  # nosec B308  # a constant
 
 def _tick_words(at: datetime, step: int) -> str:
     at = timezone.localtime(at)
-    return f"{at.day} {at:%b}" if step >= 86_400 else f"{at:%H:%M}"
+    if step >= 86_400:
+        return f"{at.day} {at:%b}"
+    return f"{at:%H:%M}" if step >= 60 else f"{at:%H:%M:%S}"
 
 
 def _spans(segments: Sequence[Drawn], start: datetime, end: datetime) -> list[_Span]:
@@ -330,7 +332,7 @@ def _spans(segments: Sequence[Drawn], start: datetime, end: datetime) -> list[_S
         end_share = min(1.0, (until - start) / timedelta(seconds=1) / length)
         if begin_share < end_share:
             last = "so far" if segment.end is None else clock_text(until, today=end)
-            words = f"{state_word(segment.state)}: {clock_text(segment.start, today=end)} to {last}"
+            words = f"{state_text(segment.state)}: {clock_text(segment.start, today=end)} to {last}"
             spans.append(_Span(segment.state, begin_share, end_share, words))
     return spans if len(spans) <= _CELLS else _coarse(spans)
 
@@ -345,7 +347,7 @@ def _coarse(spans: Iterable[_Span]) -> list[_Span]:
     found = []
     for state, group in runs:
         cells = list(group)
-        words = f"{state_word(state)}, at times" if len(cells) > 1 else worst[cells[0]].words
+        words = f"{state_text(state)}, at times" if len(cells) > 1 else worst[cells[0]].words
         found.append(_Span(state, cells[0] / _CELLS, (cells[-1] + 1) / _CELLS, words))
     return found
 
@@ -390,14 +392,14 @@ def _in_words(segments: Sequence[Drawn], end: datetime) -> str:
     others: dict[str, timedelta] = {}
     segments = [one for one in segments if not isinstance(one, MajoritySegment) or one.is_there]
     if not segments:
-        return "nobody there"
+        return "not reporting"
     for segment in segments:
         if segment.state is not State.CLOSED:
             length = (segment.end if segment.end is not None else end) - segment.start
-            others[state_word(segment.state)] = others.get(state_word(segment.state), timedelta()) + length
+            others[state_text(segment.state)] = others.get(state_text(segment.state), timedelta()) + length
     total = max((segments[-1].end or end) - segments[0].start, timedelta(microseconds=1))
     parts = [f"{share_text(length / total)} {word}" for word, length in others.items()]
-    return f"{state_word(segments[-1].state)} at the end" + (
+    return f"{state_text(segments[-1].state)} at the end" + (
         f", {', '.join(parts)}" if parts else ", closed throughout"
     )
 

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.utils.encoding import escape_uri_path
 
 from events.timelines import Table
 
@@ -182,7 +183,8 @@ def address_of(request: HttpRequest) -> str:
     query = request.GET.copy()
     for name in ("format", ONLY):
         query.pop(name, None)
-    return request.build_absolute_uri(f"{request.path}?{query.urlencode()}" if query else request.path)
+    path = escape_uri_path(request.path)
+    return request.build_absolute_uri(f"{path}?{query.urlencode()}" if query else path)
 
 
 def _file(content: str, name: str, kind: str) -> HttpResponse:

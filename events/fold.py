@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import add
 from typing import Any, NamedTuple, Self
 
 import orjson
 
 from events.deployments.told import Versions, add_versions
+from events.issues.fold import Failures, RunFailures, add_failures
 from events.models import DEGRADATION_EVENTS, NAME_CHARS
 from events.records import AgentName, Row
+from events.runs.fold import RunFolds, add_runs
 from events.stated import alike, count_of, number_of, spelled, text_of, whole_of, whole_or_none
 from events.summing import (
     CALLS,
@@ -26,6 +29,7 @@ from events.summing import (
     COUNTERS,
     FACTS,
     FAILURES,
+    INNER_RETRIES,
     OVERLOADED,
     RATE_LIMITED,
     REJECTIONS,
@@ -36,8 +40,8 @@ from events.summing import (
     Sums,
     one_move,
 )
-from recovery_ops.rules.facts import BreakerStateChanged, DegradationEnded, SettingsInForce
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
+from recovery_ops.rules.events import BreakerStateChanged, DegradationEnded, SettingsInForce
 from recovery_ops.wire import category_of, names, state_of
 
 REASON_CHARS = 1000
@@ -46,6 +50,7 @@ _MINUTE_US = 60_000_000
 
 _A = names.ATTRIBUTES
 _STATUS_CODE = _A["status_code"]
+_INNER_RETRIES = _A["inner_retries"]
 _CHANGE = {name: names.attribute_of(BreakerStateChanged, name) for name in ("calls", "failures", "wait_s")}
 _COUNTED = tuple(_A[name] for name in ("calls", "attempts", "successes"))
 _SETTINGS_BREAKER = names.attribute_of(SettingsInForce, "breaker")
@@ -81,6 +86,7 @@ AGENT_GROUPS: dict[str, dict[str, Any]] = {
         "outbox_pending": 0,
         "outbox_dropped": 0,
         "region": "",
+        "spending": "{}",
         "takes_new_work": None,
         "takes_retries": None,
     },
@@ -140,8 +146,24 @@ def _heartbeat(row: Row) -> tuple[Any, ...]:
             for name in ("schema_version", "breakers_open", "runs_in_flight", "outbox_pending", "outbox_dropped")
         ),
         row.region or "",  # a heartbeat calls nothing: its region is that of the process
+        _spending(given),
         *(_flag(given.get(_A[name])) for name in ("takes_new_work", "takes_retries")),
     )
+
+
+ACCOUNTS_MOST = 64
+"""Spend accounts of an instance that are kept; the runtime reports fewer."""
+_SPENDING = {"calls": "spent_calls", "tokens": "spent_tokens", "cost_usd": "spent_cost_usd", "raises": "cap_raises"}
+
+
+def _spending(given: Mapping[str, Any]) -> str:
+    """The spend accounts of a heartbeat, as JSON; `{}` where it has none."""
+    ledger = text_of(given.get(_A["spend_ledger"]), NAME_CHARS)
+    if not ledger:
+        return "{}"
+    maps = {name: _plain_map(given.get(_A[field])) for name, field in _SPENDING.items()}
+    found = {name: dict(islice(one.items(), ACCOUNTS_MOST)) for name, one in maps.items()}
+    return orjson.dumps({"ledger": ledger, **found}, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _flag(given: object) -> bool | None:
@@ -342,6 +364,10 @@ class Folded:
     versions: Versions = field(default_factory=dict)
     lanes: LaneSums = field(default_factory=dict)
     """By the minute."""
+    runs: RunFolds = field(default_factory=dict)
+    run_failures: RunFailures = field(default_factory=dict)
+    failures: Failures = field(default_factory=dict)
+    """By the minute."""
 
 
 def fold(rows: Sequence[Row]) -> Folded:
@@ -355,6 +381,9 @@ def fold_into(folded: Folded, rows: Iterable[Row]) -> None:
     """Add rows to what others have said."""
     # One agent after the other, because what they have in common need not be looked up for each row.
     by_agent: dict[AgentName, list[Row]] = {}
+    rows = list(rows)
+    add_runs(folded.runs, rows)
+    add_failures(folded.failures, folded.run_failures, rows)
     for row in rows:
         by_agent.setdefault(row.agent, []).append(row)
     for agent_name, mine in by_agent.items():
@@ -454,6 +483,8 @@ def _count_row(counters: list[int], event: str, row: Row) -> None:
             counters[RATE_LIMITED] += 1
         if status_code == 529 or category == CAPACITY_529:
             counters[OVERLOADED] += 1
+        if _INNER_RETRIES in row.attributes:
+            counters[INNER_RETRIES] += count_of(row.attributes, _INNER_RETRIES)
     elif event == "calls_counted":
         for index, counted in enumerate(_COUNTED, CALLS):
             counters[index] += count_of(row.attributes, counted)

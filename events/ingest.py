@@ -21,14 +21,16 @@ from dataclasses import dataclass
 
 from django.db import connection, transaction
 
+from events import tallies
 from events.cardinality import known_names
+from events.corrections import Corrections
 from events.disk import has_room
 from events.quarantine import FAULTS_OF_DATA, request_of_row, set_aside
 from events.records import Intake, Row
 from events.refused import Refused
+from events.remarks import counted_by_reason
 from events.sent import Encoding
 from events.store import store_facts
-from events.summing import Sums
 from events.traces import decide_alone, settle
 from events.trouble import TroubleLog
 
@@ -101,8 +103,9 @@ class Writer:
         """Have this stored. Once it is, the future holds what was set aside instead; Busy if it could not be."""
         task = _Task(intake, Future(), time.monotonic() + WAIT_S, intake.weight)
         with self._lock:
-            if self._thread is None:
-                self._tasks = queue.SimpleQueue()
+            if self._thread is None or not self._thread.is_alive():
+                # Of one that died, what waited is not answered, and its senders send it again.
+                self._tasks, self._waiting_rows = queue.SimpleQueue(), 0
                 self._thread = threading.Thread(target=self._work, args=(self._tasks,), name="facts", daemon=True)
                 self._thread.start()
             self._waiting_rows += task.weight
@@ -182,6 +185,7 @@ class Writer:
                 known_names.bound(_named(intakes))
                 stored = _store_settled(*settle(intakes))
                 set_aside(intakes)
+                _note_remarks(intakes)
         except FAULTS_OF_DATA:
             known_names.forget()
             stored = self._store_what_can_be(intakes)
@@ -204,6 +208,7 @@ class Writer:
             for intake, more in zip(intakes, refused, strict=True):
                 intake.refused += more
             set_aside(intakes)
+            _note_remarks(intakes)
         return stored
 
     def _count(self, intakes: Sequence[Intake], rows: int, stored: int) -> None:
@@ -217,8 +222,15 @@ def _named(intakes: Sequence[Intake]) -> list[Row]:
     return [row for intake in intakes for row in (*intake.rows, *intake.held)]
 
 
-def _store_settled(rows: Sequence[Row], corrections: Sums) -> int:
-    """Store these; return how many were new. Corrections of sums are rare."""
+def _note_remarks(intakes: Sequence[Intake]) -> None:
+    """Count what was not understood, for the intake page. In the caller's transaction, after everything else."""
+    counts = counted_by_reason((intake.environment, intake.remarks) for intake in intakes if intake.remarks)
+    if counts:
+        tallies.add(counts, max(intake.received_us for intake in intakes))
+
+
+def _store_settled(rows: Sequence[Row], corrections: Corrections) -> int:
+    """Store these; return how many were new. Corrections are rare."""
     return store_facts(rows, corrections) if corrections else store_facts(rows)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import groupby, pairwise
@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from events.moments import US_PER_S, Grid, bin_width_s, from_us, to_us
 from events.rows import RANK, Fleet, Lanes, MajoritySegment
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
 
 Change = tuple[int, State | None, int]
 """At this moment (microseconds since the epoch) so many more instances, or fewer, are in this state."""
@@ -126,3 +126,14 @@ def _winner(counts: _Counts) -> State | None:
         if state is not None and (count, RANK[state]) > most:
             best, most = state, (count, RANK[state])
     return best
+
+
+def worst_first(lanes: Mapping[str, Sequence[MajoritySegment]]) -> list[str]:
+    """The names of breakers by their trouble: the worst at the end first, then the longest not closed, then by name."""
+    return sorted(lanes, key=lambda name: (*_trouble(lanes[name]), name))
+
+
+def _trouble(segments: Sequence[MajoritySegment]) -> tuple[int, float]:
+    there = (one for one in segments if one.is_there and one.state is not State.CLOSED)
+    hurt_s = sum((one.end - one.start).total_seconds() for one in there)
+    return (-RANK[segments[-1].worst], -hurt_s)

@@ -14,8 +14,8 @@ from django.db import transaction
 from events.cleaning import Cleaner, cleaner_for
 from events.giving_back import give_back
 from events.models import HiddenTexts
-from recovery_ops.rules.knobs import Problem
-from recovery_ops.rules.masking_rules import Masking, masking_document, parse_masking
+from recovery_ops.rules.policy.masking_rules import Masking, masking_document, parse_masking
+from recovery_ops.rules.policy.settings import Problem
 
 CACHE_S = 2.0
 """What was released is obeyed on arrival within this time, in every process."""

@@ -1,7 +1,5 @@
 """Operations of the initial migrations: many models at once, and the tables that only one engine has."""
 
-# ruff: noqa: S608  (only names of our own are put together)
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -53,16 +51,6 @@ _POSTGRESQL = f"""
         PRIMARY KEY (environment, uid)
     );
     CREATE INDEX fact_id_by_day ON events_factid USING brin (day);
-    CREATE TABLE events_runday (
-        environment varchar(64) NOT NULL,
-        run varchar(200) NOT NULL,
-        first_day integer NOT NULL,
-        last_day integer NOT NULL,
-        PRIMARY KEY (environment, run)
-    );
-    CREATE INDEX run_day_by_last ON events_runday USING brin (last_day);
-    CREATE TABLE events_rundays (number bigint NOT NULL, until_us bigint NOT NULL);
-    INSERT INTO events_rundays VALUES (0, 0);
 """
 
 

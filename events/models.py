@@ -1,8 +1,7 @@
 """The tables of what happened: raw facts, and what is folded from them in the transaction that stores them.
 
-Everything but `AgentKey`, `Quarantine` and `Agent.retired_us` (people's) is either a raw fact or can be rebuilt
-from them: `manage.py verify_facts` proves it. The hot path writes these tables with SQL of its own (`events/store.py`);
-the models are there to read them. Moments of facts are whole microseconds since the epoch (`…_us`), on both engines.
+Everything but `AgentKey`, `Quarantine` and `Agent.retired_us` can be rebuilt from raw facts: `manage.py verify_facts`
+proves it. `events/store.py` writes with SQL of its own. Moments are whole microseconds since the epoch (`…_us`).
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ from events.stored_json import StoredJSON
 
 NAME_CHARS = 200
 """The longest name of an operation, breaker, source, model … that is kept; longer ones are cut."""
+FINGERPRINT_CHARS = 2 * NAME_CHARS + 1
+"""Room for one that is made of two names."""
 ENVIRONMENT_CHARS = 64
 UID_BYTES = 16
 """A UUID, or as much of a digest."""
@@ -79,6 +80,7 @@ class Agent(models.Model):
     instance = _name()
     first_seen_us = models.BigIntegerField()
     last_seen_us = models.BigIntegerField()
+    changes = models.BigIntegerField(default=0, db_default=0, help_text="Transactions that stored events of it.")
     retired_us = models.BigIntegerField(default=0, db_default=0, help_text="When people said that it is gone, or 0.")
 
     described_position = _position()
@@ -96,6 +98,7 @@ class Agent(models.Model):
     outbox_pending = models.BigIntegerField(default=0)
     outbox_dropped = models.BigIntegerField(default=0)
     region = models.CharField(max_length=NAME_CHARS, default="", db_default="", help_text="Where it runs, if it said.")
+    spending = models.TextField(default="{}", help_text="JSON: totals of its spend accounts, by measure and account.")
     takes_new_work = models.BooleanField(null=True, help_text="Whether it begins runs, if it said.")
     takes_retries = models.BooleanField(null=True, help_text="Whether it begins runs again, if it said.")
 
@@ -283,9 +286,7 @@ class _Sum(models.Model):
     provider = _name()
     model = _name()
     category = models.CharField(max_length=32, default="")
-    subject = models.CharField(
-        max_length=NAME_CHARS, default="", help_text="The breaker, or the operation without one."
-    )
+    subject = models.CharField(max_length=NAME_CHARS, default="", help_text="The breaker, else the operation.")
     facts = models.BigIntegerField(
         default=0, help_text="Facts of all kinds but calls_counted, settings_in_force and heartbeats."
     )
@@ -301,6 +302,7 @@ class _Sum(models.Model):
     calls = models.BigIntegerField(default=0)
     attempts = models.BigIntegerField(default=0)
     successes = models.BigIntegerField(default=0)
+    inner_retries = models.BigIntegerField(default=0, help_text="Retries by clients themselves, within attempts.")
 
     class Meta:
         abstract = True
@@ -434,10 +436,9 @@ class SpanMark(models.Model):
     is_failed = models.BooleanField(default=False)
     error_type = models.CharField(max_length=NAME_CHARS, default="")
     whole_ns = models.BigIntegerField(default=0, help_text="The end of its last child that went well.")
+    says = models.JSONField(null=True, help_text="See events.derived.marks.Says.")
     errors = models.JSONField(default=list)
-    passed_on = models.JSONField(
-        null=True, help_text="The failure that its own error would be, where it only passes one on."
-    )
+    passed_on = models.JSONField(null=True, help_text="The failure that an error it passes on would be of its own.")
     seen_us = models.BigIntegerField(help_text="When it was last told of.")
 
     class Meta:

@@ -12,16 +12,20 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from decimal import Decimal
 from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
 
 from events.density import check_members, check_records, check_scopes
-from events.sent import DEEPEST, Batch, Fault, Malformed, Sent, Signal, Unreadable, check_depth, hex_id
+from events.sent import DEEPEST, WRONG_ID, Batch, Fault, Malformed, Sent, Signal, Unreadable, check_depth, hex_id
 
 _MOST_UINT64 = 2**64 - 1
 _MOST_DIGITS = 400
+_MOST_INT_DIGITS = 20
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+"""A number as JSON writes it."""
 _INT64 = range(-(2**63), 2**63)
 _DEEPEST_JSON = 8 * DEEPEST
 """Three braces and brackets are one level of a value, and what is around a record is a few."""
@@ -355,8 +359,9 @@ def _kvlist(given: object, depth: int) -> object:
 
 def _int_value(given: object, depth: int) -> object:
     number = whole(given, "intValue")
-    # protobuf cannot hold it either; as a text it is at least not lost.
-    return number if number in _INT64 else str(number)
+    if number not in _INT64:
+        raise Fault("intValue is no 64-bit number")
+    return number
 
 
 def _double_value(given: object, depth: int) -> object:
@@ -404,10 +409,10 @@ def text(given: object, name: str) -> str:
 
 
 def whole(given: object, name: str) -> int:
-    """A 64-bit integer travels as a number or as a text of digits."""
+    """A 64-bit integer travels as a number or as a text of one: `7`, `-7`, `3.0`, `1e2`. Raises Fault."""
     try:
-        if isinstance(given, str) and len(given) <= 40:
-            return int(given)
+        if isinstance(given, str) and len(given) <= 40 and _NUMBER.fullmatch(given):
+            return int(given) if given.removeprefix("-").isdigit() else _exactly_whole(given)
         if isinstance(given, int) and not isinstance(given, bool):
             return given
         if isinstance(given, float) and given.is_integer():
@@ -415,6 +420,14 @@ def whole(given: object, name: str) -> int:
     except ValueError:
         pass
     raise Fault(f"{name} is no whole number")
+
+
+def _exactly_whole(written: str) -> int:
+    """A number with a fraction or an exponent. Raises ValueError where it is not whole, or has too many digits."""
+    number = Decimal(written)
+    if number.adjusted() > _MOST_INT_DIGITS or number != number.to_integral_value():
+        raise ValueError(written)
+    return int(number)
 
 
 def moment(given: object, name: str) -> int:
@@ -426,9 +439,16 @@ def moment(given: object, name: str) -> int:
 
 
 def identifier(given: object, digits: int) -> str:
-    """An id of so many hexadecimal digits; empty where it is none. Raises Fault for what is no text."""
+    """An id of so many hexadecimal digits, as `hex_id` gives it. Raises Fault for what is no text."""
     written = text(given, "id")
-    try:
-        return hex_id(bytes.fromhex(written), digits // 2) if len(written) == digits else ""
-    except ValueError:
-        return ""
+    length = digits // 2
+    with suppress(ValueError):
+        if len(written) == digits or not written:
+            return hex_id(bytes.fromhex(written), length)
+        if len(written) == digits // 2 and len(decoded := bytes.fromhex(written)) == 8:
+            return hex_id(decoded, length)
+    with suppress(binascii.Error, ValueError):
+        decoded = base64.b64decode(written, validate=True)  # as the JSON of protobuf writes bytes
+        if len(decoded) == length and any(decoded):
+            return WRONG_ID + decoded.hex()
+    return WRONG_ID

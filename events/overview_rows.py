@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from events.rows import AgentRow, BreakerRow, DegradationRow
-from recovery_ops.rules.words import Family
+from recovery_ops.rules.enums import Family
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

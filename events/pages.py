@@ -35,7 +35,7 @@ def render_page(
 ) -> HttpResponse:
     """Answer `<name>.html`, or `_<name>.html`, which that page includes, when the request asks for a fragment.
 
-    `name` may have a folder (`control/overview`); `part` is the fragment's template where it is called otherwise.
+    `name` may have a folder (`dashboard/overview`); `part` is the fragment's template where it is called otherwise.
     """
     if not fragment_of(request):
         return _private(HttpResponse(render_to_string(f"{name}.html", dict(context), request), status=status))

@@ -10,7 +10,7 @@ this.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -26,6 +26,8 @@ AHEAD_DAYS = 3
 """A scheduler that is away for less leaves no gap; what falls into one is kept in the last partition."""
 BEHIND_DAYS = 8
 LAST = "events_fact_rest"
+MOVED_MOST = 50_000
+"""Early facts that a new partition takes from the last one: moving more would keep facts from coming in for long."""
 _LOCK_TIMEOUT = "SET LOCAL lock_timeout = '100ms'"
 """Facts that come in wait behind us for the table's lock: give up instead, the next sweep tries again."""
 _SOON = timedelta(days=2)
@@ -88,28 +90,39 @@ def _make(day: Day, today: date) -> bool:
 
     A table that becomes a partition needs the last one's lock until it is known that none of its rows is of that day;
     so that is made known before, beside everything that goes on. A kill in between leaves a constraint that keeps facts
-    of two days ahead out of the last partition; the next sweep takes it away first.
+    of two days ahead out of the last partition; the next sweep takes it away first. Facts of that day that came before
+    are moved, with the lock held: they are few, or stay where they are.
     """
-    if _holds(day):
-        logger.warning("could not make %s: facts of that day are in %s already", day.table, LAST)
+    early = _early(day)
+    if early > MOVED_MOST:
+        logger.warning("could not make %s: more than %s events of that day are in %s", day.table, MOVED_MOST, LAST)
         return False
-    is_known = day.date >= today + _SOON and _keep_out(day)
+    is_known = not early and day.date >= today + _SOON and _keep_out(day)
+    create = f"CREATE TABLE {day.table} (LIKE events_fact INCLUDING DEFAULTS)"
+    attach = f"ALTER TABLE events_fact ATTACH PARTITION {day.table} FOR VALUES FROM ({day.start_us}) TO ({day.end_us})"
     try:
-        return _altered(
-            f"make {day.table}",
-            f"CREATE TABLE {day.table} (LIKE events_fact INCLUDING DEFAULTS)",
-            f"ALTER TABLE events_fact ATTACH PARTITION {day.table} FOR VALUES FROM ({day.start_us}) TO ({day.end_us})",
-        )
+        return _altered(f"make {day.table}", create, *(_moving(day) if early else ()), attach)
     finally:
         if is_known:
             _let_in(day)
 
 
-def _holds(day: Day) -> bool:
-    """Whether facts of a day came before its partition was made."""
+def _moving(day: Day) -> Iterator[str]:
+    """Move a day's facts from the last partition to its own, which is no part of the table yet."""
+    yield f"LOCK TABLE {LAST} IN ACCESS EXCLUSIVE MODE"
+    moved = f"DELETE FROM {LAST} WHERE {_of(day)} RETURNING *"
+    yield f"WITH moved AS ({moved}) INSERT INTO {day.table} SELECT * FROM moved"
+
+
+def _early(day: Day) -> int:
+    """How many facts of a day came before its partition was made; counted to one more than are moved."""
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT EXISTS (SELECT FROM {LAST} WHERE at_us >= {day.start_us} AND at_us < {day.end_us})")
-        return bool(cursor.fetchone()[0])
+        cursor.execute(f"SELECT count(*) FROM (SELECT FROM {LAST} WHERE {_of(day)} LIMIT {MOVED_MOST + 1}) early")
+        return int(cursor.fetchone()[0])
+
+
+def _of(day: Day) -> str:
+    return f"at_us >= {day.start_us} AND at_us < {day.end_us}"
 
 
 def _keep_out(day: Day) -> bool:

@@ -17,7 +17,7 @@ import django
 from django.apps import AppConfig
 from django.conf import settings
 
-from recovery_ops.cycles import look_for_cycles_less_often
+from recovery_ops.server.garbage_collection import look_for_cycles_less_often
 
 
 class ReaderConfig(AppConfig):

@@ -38,9 +38,9 @@ from events.records import AgentName, Intake, Row
 from events.refused import Refused
 from events.sent import Encoding
 from events.trouble import TroubleLog
-from recovery_ops.rules.classification import ClassificationRule
-from recovery_ops.rules.knobs import Problem
-from recovery_ops.rules.masking_rules import masking_document, parse_masking
+from recovery_ops.rules.policy.classification_rules import ClassificationRule
+from recovery_ops.rules.policy.masking_rules import masking_document, parse_masking
+from recovery_ops.rules.policy.settings import Problem
 
 logger = logging.getLogger(__name__)
 
@@ -144,12 +144,12 @@ def _packed(intake: Intake, size: int) -> bytes:
     attributes = [row.attributes for row in intake.rows]
     refused = [(one.reason, one.content, one.encoding and one.encoding.value, one.size_bytes) for one in intake.refused]
     rows = (names, agents, list(map(_columns, intake.rows)), attributes)
-    return marshal.dumps((size, (rows, refused, intake.ignored, dict(intake.warnings))))
+    return marshal.dumps((size, (rows, refused, intake.ignored, dict(intake.remarks))))
 
 
 def _unpack(told: Sequence[Any], intake: Intake) -> None:
     """Put what was told into an intake that is otherwise what was asked."""
-    (names, agents, rows, attributes), refused, intake.ignored, warnings = told
+    (names, agents, rows, attributes), refused, intake.ignored, remarks = told
     known = [AgentName(*name) for name in names]
     intake.rows = [
         Row(*columns, known[agent], given)  # type: ignore[call-arg]  # it takes the star for more than it is
@@ -158,7 +158,7 @@ def _unpack(told: Sequence[Any], intake: Intake) -> None:
     intake.refused = [
         Refused(reason, content, kind and Encoding(kind), size) for reason, content, kind, size in refused
     ]
-    intake.warnings = Counter(warnings)
+    intake.remarks = Counter(remarks)
 
 
 # -- the process that asks ---------------------------------------------------------------------------------------------

@@ -9,9 +9,10 @@ from events.density import check_parts
 from events.derived import Rules, derive_from_spans
 from events.masking import cleaner_of
 from events.records import Intake, read_records
+from events.remarks import WRONG_ID_TEXT, Remark
 from events.reporters import reporters
 from events.sent import Encoding, Signal
-from events.spans import read_spans
+from events.spans import read_spans, with_mended_ids
 
 
 def read_request(
@@ -24,11 +25,14 @@ def read_request(
     if signal is Signal.METRICS:
         intake = Intake(environment, received_us, key_prefix, ignored=otlp.count_data_points(body, encoding))
     elif signal is Signal.TRACES:
-        derived = derive_from_spans(read_spans(body, encoding), rules_of(environment), cleaner)
+        spans, wrong_ids = with_mended_ids(read_spans(body, encoding))
+        derived = derive_from_spans(spans, rules_of(environment), cleaner)
         intake = read_records(derived.batches, environment, received_us, key_prefix, cleaner=cleaner)
+        if wrong_ids:
+            intake.remarks[Remark.WRONG_ID.value, WRONG_ID_TEXT] += wrong_ids
         intake.ignored += derived.silent
         intake.held = read_records(derived.held, environment, received_us, cleaner=cleaner).rows
-        intake.marks = derived.marks
+        intake.marks, intake.links = derived.marks, derived.links
     else:
         rules = rules_of(environment)
         intake = read_log_records(

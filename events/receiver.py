@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qs
 
 from django.conf import settings
 from django.db import close_old_connections
@@ -120,6 +121,7 @@ class Receiver:
         try:
             request = _read_head(scope, headers)
             key = await self._key_of(headers.get("authorization"), keys.address_of(scope))
+            _check_environment(scope, key)
             if writer.is_full:
                 raise _Refusal(503, "As much waits to be stored as may. Send this again in a second.")
             with self.room.share() as share:
@@ -215,6 +217,14 @@ def _read_head(scope: Scope, headers: dict[str, str]) -> _Request:
     return _Request(signal, encoding, coding, headers)
 
 
+def _check_environment(scope: Scope, key: AgentKey) -> None:
+    """Reject an address that names an environment other than the key's: the events would be stored elsewhere."""
+    for named in parse_qs(scope.get("query_string", b"").decode("latin-1")).get("environment", ()):
+        if named != key.environment:
+            message = f"The key stores events of {key.environment}, not of another environment; use a key of that one."
+            raise _Refusal(400, message, field="environment")
+
+
 def _encoding_of(content_type: str) -> Encoding | None:
     media_type = content_type.partition(";")[0].strip().lower()
     return Encoding(media_type) if media_type in tuple(Encoding) else None
@@ -242,10 +252,7 @@ def _remarks(intake: Intake, signal: Signal) -> str:
     for refused in intake.refused:
         reasons[refused.reason] = reasons.get(refused.reason, 0) + 1
     remarks = [f"{count} × set aside: the {item} {reason}" for reason, count in reasons.items()]
-    if intake.ignored:
-        why = "nothing about recovery" if signal is Signal.TRACES else "no event name and no severity of INFO or more"
-        remarks.append(f"{count_text(intake.ignored, item)} not kept: {why}")
-    return "; ".join([*remarks, *(f"{count} × {warning}" for warning, count in intake.warnings.items())][:10])
+    return "; ".join([*remarks, *(f"{count} × {text}" for (_, text), count in intake.remarks.items())][:10])
 
 
 async def _refuse(send: Send, scope: Scope, encoding: Encoding, refusal: _Refusal) -> None:

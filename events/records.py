@@ -10,9 +10,8 @@ The choices, in one place:
   environment's own rules hide anything, so that a change of those makes no second fact of one; and with a key, so that
   nobody who reads the table finds out by trying what was hidden.
 - A time of 0 is unknown: the observed time counts, then the moment of receipt. No fact is later than its receipt: a
-  state from the future would hide what really follows it. A clock that is more than a year behind is wrong, too;
-  anything younger is an outbox that was offline. `stated_us` keeps what was said. Records whose clock runs ahead keep
-  their order.
+  state from the future would hide what really follows it. A clock more than a year behind is wrong, too; anything
+  younger is an outbox that was offline. `stated_us` keeps what was said. Records whose clock runs ahead stay in order.
 - Long texts are cut, secrets masked, attributes beyond 128 dropped (ours last). A record is refused only where that
   would leave nothing sensible: more than 1,024 attributes, or 64 KiB of them after cutting.
 """
@@ -33,13 +32,15 @@ import orjson
 from django.conf import settings
 
 from events.cleaning import MESSAGE_CHARS, PLAIN, Cleaned, Cleaner
-from events.derived import Keys, Rules, derive_from_log, is_exception
-from events.derived.marks import Marks
-from events.models import NAME_CHARS
+from events.derived import Keys, Rules, agent_event_of, derive_from_agent_event, derive_from_log, is_exception
+from events.derived.marks import Links, Marks
+from events.models import FINGERPRINT_CHARS, NAME_CHARS
 from events.refused import KEPT_BYTES, KEPT_EACH, Refused, kept_of
+from events.remarks import WRONG_ID_TEXT, Remark, Remarks, remark, remark_missing, remark_nameless, remark_unknown
 from events.rewriting import request_of
-from events.sent import Batch, Encoding, Sent, Signal
-from recovery_ops.rules.words import Category
+from events.sent import WRONG_ID, Batch, Encoding, Sent, Signal, mended_id
+from events.stated import event_name_in
+from recovery_ops.rules.enums import Category
 from recovery_ops.wire import canonical, category_of, names, state_of
 
 LOG = "log"
@@ -51,7 +52,6 @@ OLDEST_US = 366 * 86_400 * 1_000_000
 NOT_OURS = "event.name"
 """Where a `log` keeps the event name that was sent; also the old attribute for it, taken in."""
 _MOST_INT64 = 2**63 - 1
-_TIMELESS = "a record has neither a time nor log.record.uid: one that says the same later is taken for it"
 _BREAKS = re.compile(r"[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 _BREAKER = names.ATTRIBUTES["breaker"]
@@ -60,7 +60,8 @@ _STATE = names.ATTRIBUTES["state"]
 _PROVIDER = names.ATTRIBUTES["provider"]
 _MODEL = names.ATTRIBUTES["model"]
 _REGION = names.ATTRIBUTES["region"]
-_MESSAGE = names.ATTRIBUTES["message"]
+_SHORTER = ((names.ATTRIBUTES["message"], MESSAGE_CHARS), (names.ATTRIBUTES["fingerprint"], FINGERPRINT_CHARS))
+"""Attributes that are cut shorter than others, with their most characters."""
 _ALIASES = frozenset(names.ATTRIBUTE_ALIASES)
 _INSTANCE_NAMES = (names.SERVICE_INSTANCE_ID, "k8s.pod.name", "host.name")
 _BREAKER_EVENTS = frozenset({"breaker_state_changed", "breaker_rejected"})
@@ -128,11 +129,12 @@ class Intake:
     """Rows made from logged exceptions."""
     logged: list[tuple[Row, bytes]] = field(default_factory=list)
     """Those of them that were logged in a span, with the uid that each was made with: that of its row may change."""
-    warnings: Counter[str] = field(default_factory=Counter)
+    remarks: Remarks = field(default_factory=Counter)
     signal: Signal = Signal.LOGS
     encoding: Encoding | None = None
     marks: Marks = field(default_factory=dict)
     """What is to be remembered of spans, to tell whose error is a failure."""
+    links: Links = field(default_factory=dict)
     held: list[Row] = field(default_factory=list)
     """Errors that are no failures as far as this request knows."""
     cleaner: Cleaner = PLAIN
@@ -202,26 +204,31 @@ def read_records(
                 continue
             intake.rows.append(row)
             if not sent.attributes.get(names.UID):
-                _tell_equal(row.uid, nameless, intake)
-                if not (sent.time_ns or sent.observed_ns):
-                    intake.warnings[_TIMELESS] += 1
-            if row.event is LOG and is_exception(sent.attributes):
-                failure = derive_from_log(_shown(sent, cleaner), batch.scope, row.uid, keys, rules())
-                derived = None if failure is None else _row(failure, origin, intake)
-                if derived is not None:
-                    intake.rows.append(derived)
-                    intake.derived += 1
-                    if derived.trace_id and derived.span_id:
-                        intake.logged.append((derived, derived.uid))
+                remark_nameless(intake.remarks, row.uid in nameless, is_timeless=not (sent.time_ns or sent.observed_ns))
+                nameless.add(row.uid)
+            if row.event is LOG:
+                _derive(sent, batch.scope, origin, row, keys, rules, intake)
     _keep_order(intake)
     return intake
 
 
-def _tell_equal(uid: bytes, nameless: set[bytes], intake: Intake) -> None:
-    """Warn of a record without a uid that says the same as one before it: of the two, one fact is stored."""
-    if uid in nameless:
-        intake.warnings["a record without log.record.uid says the same as another and was taken for it"] += 1
-    nameless.add(uid)
+def _derive(sent: Sent, scope: str, origin: _Origin, row: Row, keys: Keys, rules: Rules, intake: Intake) -> None:
+    """Add the failure that a record of plain kind tells of, beside its row."""
+    agent_event = agent_event_of(row.attributes[NOT_OURS], sent.body, scope)
+    if not agent_event and not is_exception(sent.attributes):
+        return
+    shown = _shown(sent, intake.cleaner)._replace(trace_id=row.trace_id, span_id=row.span_id)
+    if agent_event:
+        failure = derive_from_agent_event(shown, agent_event, row.uid, rules())
+    else:
+        failure = derive_from_log(shown, scope, row.uid, keys, rules())
+    derived = None if failure is None else _row(failure, origin, intake)
+    if derived is None:
+        return
+    intake.rows.append(derived)
+    intake.derived += 1
+    if not agent_event and derived.trace_id and derived.span_id:
+        intake.logged.append((derived, derived.uid))
 
 
 def _shown(sent: Sent, cleaner: Cleaner) -> Sent:
@@ -250,8 +257,8 @@ class _Origins:
 
     def _read(self, given: Mapping[str, object]) -> None:
         resource = self._cleaner.map(given, ATTRIBUTES)
-        service = _name(resource.get(names.SERVICE_NAME)) or "unknown_service"
-        instance = next((name for key in _INSTANCE_NAMES if (name := _name(resource.get(key)))), "")
+        service = short_name(resource.get(names.SERVICE_NAME)) or "unknown_service"
+        instance = next((name for key in _INSTANCE_NAMES if (name := short_name(resource.get(key)))), "")
         arrived = PLAIN.map(given, ATTRIBUTES) if self._cleaner.masking else resource
         self._resource = given
         self._begun = hashlib.sha256(b"[" + _canonical(arrived) + b",")
@@ -260,29 +267,42 @@ class _Origins:
             _of_each(resource, self._environment),
             _of_each(arrived, self._environment),
             b"",
-            _name(resource.get(_REGION)) or None,
+            short_name(resource.get(_REGION)) or None,
         )
 
 
 def _of_each(resource: dict[str, object], environment: str) -> dict[str, object]:
     """What is kept of a resource with each of its facts, so that an agent can be rebuilt from its facts."""
     found: dict[str, object] = {
-        key: value for key in (names.SERVICE_VERSION, names.GROUP) if (value := _name(resource.get(key)))
+        key: value for key in (names.SERVICE_VERSION, names.GROUP) if (value := short_name(resource.get(key)))
     }
-    stated_environment = _name(resource.get(names.ENVIRONMENT_NAME))
+    stated_environment = short_name(resource.get(names.ENVIRONMENT_NAME))
     if stated_environment not in ("", environment):
         found[names.ENVIRONMENT_NAME] = stated_environment
     return found
 
 
+def _remarked(sent: Sent, event: str, stated_name: str, given: Mapping[str, object], intake: Intake) -> Sent:
+    """The record with ids that can be stored; counts what is wrong with its name, attributes and ids."""
+    if event is not LOG:
+        remark_missing(intake.remarks, event, given)
+    elif stated_name.startswith(names.PREFIX):
+        remark_unknown(intake.remarks, intake.cleaner.text(stated_name, NAME_CHARS))
+    if sent.trace_id[:1] == WRONG_ID or sent.span_id[:1] == WRONG_ID:
+        remark(intake.remarks, Remark.WRONG_ID, WRONG_ID_TEXT)
+        return sent._replace(trace_id=mended_id(sent.trace_id), span_id=mended_id(sent.span_id))
+    return sent
+
+
 def _row(sent: Sent, origin: _Origin, intake: Intake) -> Row | None:
     given = _given(sent.attributes)
-    stated_name = sent.event_name or str(given.get(NOT_OURS) or "")
+    stated_name = event_name_in(sent.event_name, given.get(NOT_OURS))
     event = _event_of(stated_name[:NAME_CHARS])
     if event is None:
         if not stated_name and sent.severity < names.INFO and not is_exception(given):
             return None
         event = LOG
+    sent = _remarked(sent, event, stated_name, given, intake)
     attributes = _attributes(given, origin.attributes, intake.cleaner)
     take = attributes.pop
     take(names.UID, None)
@@ -294,8 +314,8 @@ def _row(sent: Sent, origin: _Origin, intake: Intake) -> Row | None:
     if uid is None:
         is_masked = bool(intake.cleaner.masking)
         uid = _digest_uid(sent, origin, *(_arrived(sent, origin, event) if is_masked else (attributes, body)))
-    operation = _name(take(names.OPERATION, ""))
-    breaker = _name(take(_BREAKER, ""))
+    operation = short_name(take(names.OPERATION, ""))
+    breaker = short_name(take(_BREAKER, ""))
     row = Row(
         origin.agent.environment,
         uid,
@@ -307,14 +327,14 @@ def _row(sent: Sent, origin: _Origin, intake: Intake) -> Row | None:
         sent.severity if 0 <= sent.severity <= 24 else 0,
         operation,
         breaker or (operation if event in _BREAKER_EVENTS else ""),
-        _name(take(names.QUERY_SOURCE, "")),
+        short_name(take(names.QUERY_SOURCE, "")),
         _is_true(take(names.IS_FOREGROUND, False)),
-        _name(take(names.RUN, "")),
+        short_name(take(names.RUN, "")),
         _word(attributes, _CATEGORY, intake) if _CATEGORY in attributes else "",
         _word(attributes, _STATE, intake) if _STATE in attributes else "",
-        _name(take(_PROVIDER, "")),
-        _name(take(_MODEL, "")),
-        _name(take(_REGION)) or origin.region if _REGION in attributes else origin.region,
+        short_name(take(_PROVIDER, "")),
+        short_name(take(_MODEL, "")),
+        short_name(take(_REGION)) or origin.region if _REGION in attributes else origin.region,
         sent.trace_id,
         sent.span_id,
         "",
@@ -336,9 +356,10 @@ def _attributes(given: dict[str, object], of_origin: dict[str, object], cleaner:
     """All that is to be stored, cleaned."""
     cleaned = cleaner.map(given, ATTRIBUTES)
     found: dict[str, Any] = of_origin | cleaned if of_origin else cleaned.copy()
-    message = found.get(_MESSAGE)
-    if type(message) is str and len(message) > MESSAGE_CHARS:
-        found[_MESSAGE] = message[: MESSAGE_CHARS - 1] + "…"
+    for name, most in _SHORTER:
+        value = found.get(name)
+        if type(value) is str and len(value) > most:
+            found[name] = value[: most - 1] + "…"
     return found
 
 
@@ -401,7 +422,7 @@ def _arrived(sent: Sent, origin: _Origin, event: str) -> tuple[dict[str, Any], s
     attributes = _attributes(given, origin.arrived, PLAIN)
     attributes.pop(names.UID, None)
     if event is LOG:
-        attributes[NOT_OURS] = PLAIN.text(sent.event_name or str(given.get(NOT_OURS) or ""), NAME_CHARS)
+        attributes[NOT_OURS] = PLAIN.text(event_name_in(sent.event_name, given.get(NOT_OURS)), NAME_CHARS)
     return attributes, _body(sent.body, PLAIN)
 
 
@@ -425,7 +446,7 @@ def _canonical(content: object) -> bytes:
         return json.dumps(content, sort_keys=True).encode("ascii")
 
 
-def _name(given: object) -> str:
+def short_name(given: object) -> str:
     """A short text for a column."""
     if type(given) is str and len(given) <= NAME_CHARS and given.isprintable():
         return given
@@ -441,7 +462,7 @@ def _word(attributes: dict[str, Any], name: str, intake: Intake) -> str:
         return ""
     word = _known_word(name, given if type(given) is str else str(given))
     if word is None:
-        intake.warnings[f"{name} has a value that is not understood"] += 1
+        remark(intake.remarks, Remark.UNKNOWN_VALUE, f"{name} has a value that is not understood")
         return Category.UNKNOWN.value if name == _CATEGORY else ""
     del attributes[name]
     return word

@@ -17,7 +17,7 @@ from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
 from events.records import Row
-from recovery_ops.rules import facts
+from recovery_ops.rules import events as facts
 from recovery_ops.wire import names
 
 COUNTED = names.EVENTS[facts.CallsCounted].name

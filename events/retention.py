@@ -16,6 +16,8 @@ from django.db.models import QuerySet
 
 from events import open_parents, partitions, recounting
 from events.deployments.models import ServiceVersion
+from events.issues.kinds import delete_unused_kinds
+from events.issues.models import FAILURE_MINUTES, FailureKind, FailureSum, InstanceFailureSum
 from events.models import (
     LANE_MINUTES,
     Agent,
@@ -30,7 +32,7 @@ from events.models import (
 )
 from events.open_parents import OpenParent
 from events.records import LOG
-from events.runs import days as days_of_runs
+from events.runs.models import Run, RunFailure
 from events.sum_views import VIEWS
 from recovery_ops.wire import names
 
@@ -62,6 +64,8 @@ STEP_ROWS = 2000
 """The most rows deleted in one transaction …"""
 LEAST_ROWS = 100
 """… and how many the first one of a table takes, so that a slow disk is known before much is asked of it."""
+LOOKS_MOST = 50
+"""Steps in a row that delete nothing, after which is asked whether there is time for more."""
 STEP_S = 0.05
 """A transaction that took longer is followed by one of half as many rows: facts coming in wait for one at most."""
 _MINUTE_US = 60_000_000
@@ -86,12 +90,31 @@ class _Pace:
             self.rows = min(STEP_ROWS, rows * 2)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Sweep:
-    """One sweep: whether it may go on, asked between steps, and its clock in seconds."""
+    """One sweep: `ask` says whether it may go on, and lets others have the lock meanwhile. `clock` is in seconds.
 
-    may_go_on: Callable[[], bool]
+    Most tables hold nothing that is old, and looking keeps nobody out: a pause after each look would keep a thread of
+    the worker busy for as long as there are kinds of failures.
+    """
+
+    ask: Callable[[], bool]
     clock: Callable[[], float]
+    _looks: int = 0
+    _has_deleted: bool = False
+    _is_over: bool = False
+
+    def may_go_on(self) -> bool:
+        """Whether another step may be made: asked after each that deleted something, and after so many that did not."""
+        if self._has_deleted or self._looks == LOOKS_MOST:
+            self._is_over = self._is_over or not self.ask()
+            self._looks, self._has_deleted = 0, False
+        self._looks += 1
+        return not self._is_over
+
+    def note(self, deleted: int) -> None:
+        """Note how many rows a step has deleted."""
+        self._has_deleted |= deleted > 0
 
 
 def micros(moment: datetime) -> int:
@@ -104,8 +127,8 @@ def sweep_facts(
 ) -> int:
     """Delete facts, sums, quarantine and agents that are older than their time; return how many facts.
 
-    A fact that came late is kept for its whole time after its receipt. Asks `may_go_on` between steps; what is left is
-    for the next sweep. Whole days of PostgreSQL are dropped and not counted.
+    A fact that came late is kept for its whole time after its receipt. Asks `may_go_on` after each step that deleted
+    something, and now and then; what is left is for the next sweep. Whole days of PostgreSQL are dropped, not counted.
     """
     sweep = _Sweep(may_go_on, clock)
     partitions.make_ahead(now.date())
@@ -119,9 +142,17 @@ def sweep_facts(
                 swept += _delete_facts(table, (environment, event, before_us, before_us), sweep)
     for forget in (partitions.forget_ids, recounting.forget):
         forget(micros(now - USUAL), STEP_ROWS, may_go_on)
-    days_of_runs.forget_days(micros(now - days_of_runs.KEEP), STEP_ROWS, may_go_on)
+    for environment in environments:
+        _delete(Run.objects.filter(environment=environment, last_us__lt=micros(now - USUAL)), sweep)
+    for kind in FailureKind.objects.values_list("digest", flat=True):
+        _delete(RunFailure.objects.filter(kind=kind, last_us__lt=micros(now - USUAL)), sweep)
     for old in _old_sums(environments, micros(now - KEEP_SUMS) // _MINUTE_US):
         _delete(old, sweep)
+    before_minute = micros(now - USUAL) // _MINUTE_US
+    for old in _old_failure_sums(environments, before_minute):
+        _delete(old, sweep)
+    for environment in environments:
+        _delete_kinds(environment, before_minute, sweep)
     _delete(Quarantine.objects.filter(received_us__lt=micros(now - KEEP_QUARANTINE)), sweep)
     before_us = micros(now - KEEP_MARKS)
     _forget_spans(SpanMark, before_us, sweep)
@@ -152,6 +183,7 @@ def _delete_facts(table: str, values: tuple[Any, ...], sweep: _Sweep) -> int:
         with pace.step() as wanted, connection.cursor() as cursor:
             cursor.execute(f"DELETE FROM {table} WHERE ctid = ANY(ARRAY({old}))", [*values, wanted])
             count = cursor.rowcount
+        sweep.note(count)
         swept += count
     return swept
 
@@ -178,6 +210,7 @@ def _delete_looked_up(values: tuple[Any, ...], sweep: _Sweep) -> int:
                     if whose[1] == recounting.COUNTED:
                         recounting.note(cursor, old)
                     cursor.execute(f"DELETE FROM events_fact WHERE id IN ({', '.join(['%s'] * len(old))})", old)
+        sweep.note(len(old))
         count, swept = len(rows), swept + len(old)
         last = rows[-1][:2] if rows else last
     return swept
@@ -196,6 +229,16 @@ def _old_sums(environments: list[str], before_minute: int) -> list[QuerySet[Any]
     return [*found, *(lanes.filter(minutes=width, span__lt=before_minute // width) for width in LANE_MINUTES)]
 
 
+def _old_failure_sums(environments: list[str], before_minute: int) -> list[QuerySet[Any]]:
+    """The sums of failures that are gone."""
+    return [
+        table.objects.filter(environment=environment, minutes=width, span__lt=before_minute // width)
+        for environment in environments
+        for table in (FailureSum, InstanceFailureSum)
+        for width in FAILURE_MINUTES
+    ]
+
+
 def _delete(old: QuerySet[Any], sweep: _Sweep) -> None:
     """Delete in steps, without the questions that Django would ask about every row's relations."""
     table, pace = old.model._meta.db_table, _Pace(sweep.clock)
@@ -206,6 +249,14 @@ def _delete(old: QuerySet[Any], sweep: _Sweep) -> None:
         if ids:
             with pace.step(), connection.cursor() as cursor:
                 cursor.execute(f"DELETE FROM {table} WHERE id IN ({', '.join(['%s'] * count)})", ids)
+        sweep.note(count)
+
+
+def _delete_kinds(environment: str, before_minute: int, sweep: _Sweep) -> None:
+    """Delete kinds of failures that nothing counts any more."""
+    deleting = delete_unused_kinds(environment, before_minute, LEAST_ROWS)
+    while sweep.may_go_on() and (deleted := next(deleting, None)) is not None:
+        sweep.note(deleted)
 
 
 def _forget_spans(what: type[SpanMark | OpenParent], before_us: int, sweep: _Sweep) -> None:
@@ -222,6 +273,7 @@ def _forget_spans(what: type[SpanMark | OpenParent], before_us: int, sweep: _Swe
         with pace.step() as wanted, connection.cursor() as cursor:
             cursor.execute(f"DELETE FROM {table} WHERE {key} IN ({old})", [before_us, wanted])
             count = cursor.rowcount
+        sweep.note(count)
 
 
 def _forget_agents(now: datetime, sweep: _Sweep) -> None:

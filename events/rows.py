@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Self
 
 from events.moments import Span
-from recovery_ops.rules.words import Category, Family, State, Trigger
+from recovery_ops.rules.enums import Category, Family, State, Trigger
+from recovery_ops.rules.fleet.breaker_trouble import Trouble
 from recovery_ops.wire import names
 
 
@@ -25,8 +26,8 @@ class AgentRow:
     version: str
     group: str
     status: str
-    """What it last said of itself: `starting`, `running`, `draining`, `drained`, `stopped`; empty before the first
-    heartbeat."""
+    """What it last said of itself: `starting`, `running`, `draining`, `drained`, `stopping`, `stopped_by_operator` or
+    `stopped`; empty before the first heartbeat."""
     first_seen: datetime
     last_seen: datetime
     is_reachable: bool
@@ -169,11 +170,20 @@ class BreakerRow:
     """Where it was asked for: the providers that its calls of the last day went to, as far as anybody said."""
     in_flight: int | None = None
     """Where it was asked for: calls under way, as its instances counted them last. None where none counted lately."""
+    last_worst: State | None = None
+    """The worst state that its unreachable instances reported last: stale."""
+    calls_trouble: Trouble | None = None
+    """Whether its calls fail or are rejected, whatever its state."""
 
     @property
     def is_flowing(self) -> bool:
         """Whether no reachable instance blocks calls."""
         return not any(self.counts.get(state) for state in (State.FORCED_OPEN, State.OPEN, State.HALF_OPEN))
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """What is wrong although the breaker blocks no calls; None while it blocks them, or nobody reports."""
+        return self.calls_trouble if self.is_flowing and self.worst is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -422,6 +432,8 @@ class FailureRow:
     model: str
     retry_after_s: float | None
     derived: Derivation | None
+    credential: str = ""
+    """The label of the key that the attempt used; empty where the agent names none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,8 @@ from events.moments import to_us
 from events.records import AgentName, Row, read_records
 from events.sent import Batch, Sent
 from events.store import store_facts
-from recovery_ops.rules import facts
-from recovery_ops.rules.words import Category, DelaySource, Evidence, RunStatus, State, Trigger
+from recovery_ops.rules import events as facts
+from recovery_ops.rules.enums import Category, DelaySource, Evidence, RunStatus, State, Trigger
 from recovery_ops.wire import encode
 
 GROUP_ROWS = 8_000
@@ -171,11 +171,11 @@ _SHORT_US = 3_600_000_000
 _LONG_US = 48 * _SHORT_US
 
 
-def told_once(plan: Plan, fact: facts.Fact, *, at: datetime, agent: AgentName, run: str, number: int) -> Row:
+def told_once(plan: Plan, fact: facts.Event, *, at: datetime, agent: AgentName, run: str, number: int) -> Row:
     """One fact beside those of the plan, as an agent would send it and the store would read it."""
     at_us = to_us(at)
     uid = UUID(bytes=_uid(at_us, plan.seed, _BESIDE | number))
-    event = encode(facts.Record(fact=fact, uid=str(uid), sequence_number=number, at_ns=at_us * 1000, run=run))
+    event = encode(facts.Record(event=fact, uid=str(uid), sequence_number=number, at_ns=at_us * 1000, run=run))
     sent = Sent(event.event_name, at_us * 1000, 0, event.severity, event.body, event.attributes, "", "")
     resource: dict[str, object] = {
         "service.name": agent.service,
@@ -212,9 +212,9 @@ _OWN = frozenset(
 )
 
 
-def _told(fact: facts.Fact) -> _Told:
+def _told(fact: facts.Event) -> _Told:
     """The fact as an agent would send it and the store would read it."""
-    event = encode(facts.Record(fact=fact, uid=str(UUID(int=1)), sequence_number=1, at_ns=0, run="run"))
+    event = encode(facts.Record(event=fact, uid=str(UUID(int=1)), sequence_number=1, at_ns=0, run="run"))
     sent = Sent(event.event_name, 10**18, 0, event.severity, event.body, event.attributes, "", "")
     [row] = read_records([Batch({"service.version": VERSION}, "seed", [sent])], "", 10**15).rows
     values = {one.name: getattr(row, one.name) for one in fields(Row) if one.name not in _OWN}
@@ -248,7 +248,7 @@ _STARTED, _FINISHED = _SUCCEEDED + 4, _SUCCEEDED + 5
 
 def _kinds(provider: str, model: str) -> list[Sequence[_Told]]:
     """Everything that is told of an operation with this backend: single facts, and some that follow each other."""
-    found: list[Sequence[facts.Fact]] = []
+    found: list[Sequence[facts.Event]] = []
     for category, code, _ in _TROUBLES:
         failed = facts.FailureClassified(
             **_NAMES,

@@ -14,6 +14,8 @@ DEEPEST = 32
 """Arrays and maps nested deeper make a record unreadable. (protobuf's own decoder gives up at about 48.)"""
 
 _NO_ID = bytes(16)
+WRONG_ID = "?"
+"""What an id begins with that was sent in a wrong form; see `hex_id`."""
 
 
 class Encoding(StrEnum):
@@ -127,5 +129,17 @@ def check_depth(depth: int) -> None:
 
 
 def hex_id(given: bytes, length: int) -> str:
-    """An id in hexadecimal; empty where its length is wrong or all its bytes are zero, which both mean no id."""
-    return given.hex() if len(given) == length and given != _NO_ID[:length] else ""
+    """An id in hexadecimal; empty where all its bytes are zero, which means no id.
+
+    One of a wrong length begins with `WRONG_ID`; behind it stands what is stored: a trace of 64 bits is filled up.
+    """
+    if len(given) == length:
+        return given.hex() if given != _NO_ID[:length] else ""
+    if not given:
+        return ""
+    return WRONG_ID + (given.hex().rjust(2 * length, "0") if len(given) == 8 and any(given) else "")
+
+
+def mended_id(given: str) -> str:
+    """An id without the mark of a wrong one."""
+    return given.removeprefix(WRONG_ID)

@@ -13,7 +13,18 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from events import otlp_json, otlp_protobuf
 from events.density import check_records, check_scopes
-from events.sent import Encoding, Fault, Malformed, SentSpan, SpanBatch, SpanEvent, Unreadable, hex_id
+from events.sent import (
+    WRONG_ID,
+    Encoding,
+    Fault,
+    Malformed,
+    SentSpan,
+    SpanBatch,
+    SpanEvent,
+    Unreadable,
+    hex_id,
+    mended_id,
+)
 
 EVENTS = 128
 """The most events of one span that are looked at: the first and, because they tell how it ended, the last."""
@@ -22,6 +33,21 @@ EVENTS = 128
 def read_spans(body: bytes, encoding: Encoding) -> list[SpanBatch]:
     """The spans of a request. Raises Malformed."""
     return _read_json(body) if encoding is Encoding.JSON else _read_protobuf(body)
+
+
+def with_mended_ids(batches: list[SpanBatch]) -> tuple[list[SpanBatch], int]:
+    """The same with ids that can be stored, and how many spans had a malformed one."""
+    count = 0
+    for batch in batches:
+        for place, span in enumerate(batch.spans):
+            if WRONG_ID in (span.trace_id[:1], span.span_id[:1], span.parent_id[:1]):
+                batch.spans[place] = span._replace(
+                    trace_id=mended_id(span.trace_id),
+                    span_id=mended_id(span.span_id),
+                    parent_id=mended_id(span.parent_id),
+                )
+                count += 1
+    return batches, count
 
 
 # -- protobuf ----------------------------------------------------------------------------------------------------------

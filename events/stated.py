@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -75,3 +76,13 @@ def spelled(read: Any, given: object) -> str:
         return str(read(given).value)
     except ValueError:
         return ""
+
+
+_PLACE_IN_CODE = re.compile(r"event \S+\.rs:\d+")
+"""What programs in Rust (`tracing`, as in Codex) write into the field of the name."""
+
+
+def event_name_in(field: str, attribute: object) -> str:
+    """The name of an event, as its field says it or the attribute that was there before the field."""
+    named = str(attribute or "")
+    return named if named and _PLACE_IN_CODE.fullmatch(field) else field or named

@@ -13,7 +13,9 @@ from django.db import connection
 
 from events.deployments.told import Told, VersionName
 from events.fold import AGENT_GROUPS, BREAKER_COLUMNS, SETTINGS_COLUMNS, Interval
+from events.issues.fold import Failed, KindName, SumName
 from events.models import DEGRADATION_EVENTS, UID_BYTES
+from events.runs.fold import RUN_COLUMNS, RUN_KEY
 from events.summing import COUNTERS, DIMENSIONS
 
 FACT_COLUMNS = (
@@ -94,13 +96,13 @@ class Read:
         """With an array for each column of the key, as the first key has them: PostgreSQL reads fewer words."""
         return f"{self._select} ({_listed(self.key)}) IN (SELECT * FROM {_unnested(first)}){tail}"
 
-    def one_by_one(self, first: Sequence[object]) -> str:
+    def one_by_one(self, first: Sequence[object], tail: str = "") -> str:
         """The same, with a look into an index for each key: asked for a hundred, PostgreSQL would read the table."""
         same = " AND ".join(f'"{column}" = asked."_{column}"' for column in self.key)
         asked = ", ".join(f'"_{column}"' for column in self.key)
         return (
             f"SELECT found.* FROM {_unnested(first)} AS asked({asked})"
-            f" CROSS JOIN LATERAL ({self._select} {same} LIMIT 1) AS found"
+            f" CROSS JOIN LATERAL ({self._select} {same} LIMIT 1{tail}) AS found"
         )
 
     @property
@@ -221,10 +223,42 @@ SETTINGS = Merge(
     ("environment", *_SETTINGS_KEY, *_SETTINGS_COLUMNS),
     f"ON CONFLICT ({_listed(_SETTINGS_KEY)}) DO UPDATE SET {_overwrite(_SETTINGS_COLUMNS)}",
 )
+_RUN_FAILURE_KEY = ("environment", "run", "kind")
+RUNS = Merge(
+    "events_run",
+    (*RUN_KEY, *RUN_COLUMNS),
+    f"ON CONFLICT ({_listed(RUN_KEY)}) DO UPDATE SET {_overwrite(RUN_COLUMNS)}",
+    locks_in_order=True,
+)
+NEW_RUNS = Merge(
+    "events_run", RUNS.columns, f"ON CONFLICT DO NOTHING RETURNING {_listed(RUN_KEY)}", locks_in_order=True
+)
+FAILURE_KINDS = Merge(
+    "events_failurekind",
+    ("digest", *KindName._fields),
+    "ON CONFLICT (digest) DO NOTHING",
+    locks_in_order=True,
+)
+
+
+def _failures(table: str, key: tuple[str, ...]) -> Merge:
+    return Merge(
+        table,
+        (*key, *Failed._fields),
+        f"ON CONFLICT ({_listed(key)}) DO UPDATE SET failures = {table}.failures + excluded.failures,"
+        f" {_further('first_us', '<', table)}, {_further('last_us', '>', table)}",
+        locks_in_order=True,
+    )
+
+
+RUN_FAILURES = _failures("events_runfailure", _RUN_FAILURE_KEY)
+FAILURE_SUMS = _failures("events_failuresum", SumName._fields)
+INSTANCE_FAILURE_SUMS = _failures("events_instancefailuresum", (*SumName._fields, "agent_id"))
 AGENTS = Merge(
     "events_agent",
     (*_AGENT_KEY, *_AGENT_COLUMNS),
-    f"ON CONFLICT ({_listed(_AGENT_KEY)}) DO UPDATE SET {_overwrite(_AGENT_COLUMNS)}",
+    f"ON CONFLICT ({_listed(_AGENT_KEY)}) DO UPDATE SET changes = events_agent.changes + 1,"
+    f" {_overwrite(_AGENT_COLUMNS)}",
 )
 
 READ_AGENTS = Read("events_agent", _AGENT_KEY, ("id", *_AGENT_KEY, *_AGENT_COLUMNS))
@@ -233,6 +267,7 @@ READ_AGENTS_BY_ID = Read("events_agent", ("id",), READ_AGENTS.columns)
 INSERT_AGENT = _insert("events_agent", (*_AGENT_KEY, *_AGENT_COLUMNS), tail=" ON CONFLICT DO NOTHING")
 READ_BREAKERS = Read("events_breakerstate", _BREAKER_KEY, (*_BREAKER_KEY, *_BREAKER_COLUMNS))
 READ_SETTINGS = Read("events_settingsinforce", _SETTINGS_KEY, (*_SETTINGS_KEY, *_SETTINGS_COLUMNS))
+READ_RUNS = Read("events_run", RUN_KEY, (*RUN_KEY, "fold"))
 READ_VERSIONS = Read("events_serviceversion", _VERSION_KEY, (*_VERSION_KEY, *Told._fields))
 _INTERVAL_OF = "FROM events_degradation WHERE agent_id = %s AND operation = %s AND kind = %s"
 SELECT_INTERVAL_FROM = (

@@ -20,7 +20,7 @@ _NEAR = 0.2
 _LEAST_WIDTH = 0.3
 _LEAST_EMPTY = 12.0
 """In per cent of the width; narrower, the words for the time before the first sign of life would not fit."""
-_INKS = {"22": "n1", "42": "n2", "62": "n3", "85": "n4"}
+_SERIES = "token:--series-"
 _PAPER = 1000
 """The width of what is not drawn in per cent: lines, which stretch with the column."""
 
@@ -88,8 +88,9 @@ def _inks(band: Band) -> Iterator[tuple[str, str]]:
 
 
 def _ink(trace: Trace) -> str:
-    """The class of its ink; empty for what has a pattern."""
-    return _INKS.get(str(trace["marker"]["color"]).rpartition("/")[2], "")
+    """The class of its colour, `s1` to `s4`; empty for what has a pattern."""
+    colour = str(trace["marker"]["color"])
+    return f"s{colour.removeprefix(_SERIES)}" if colour.startswith(_SERIES) else ""
 
 
 def _rows(band: Band, scale: _Scale, grid: SafeString) -> Iterator[Row]:

@@ -28,6 +28,32 @@ class StoredJSON(models.JSONField):
         return name, "django.db.models.JSONField", positional, named
 
 
-def text_at(attribute: str) -> Cast:
-    """An attribute of a stored fact as text, None where there is none: SQLite would hand out a number as a number."""
+class _Text(models.Func):
+    """An attribute that is a text; null for any other value."""
+
+    output_field = models.TextField()
+
+    def __init__(self, attribute: str) -> None:
+        super().__init__("attributes")
+        self.attribute = attribute
+
+    def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> tuple[str, tuple[str | int, ...]]:
+        column, given = compiler.compile(self.source_expressions[0])
+        path = f"$.{orjson.dumps(self.attribute).decode()}"
+        sql = f"CASE WHEN JSON_TYPE({column}, %s) = 'text' THEN JSON_EXTRACT({column}, %s) END"
+        return sql, (*given, path, *given, path)
+
+    def as_postgresql(self, compiler: Any, connection: Any, **_: Any) -> tuple[str, tuple[str | int, ...]]:
+        column, given = compiler.compile(self.source_expressions[0])
+        sql = f"CASE WHEN jsonb_typeof({column} -> %s) = 'string' THEN {column} ->> %s END"
+        return sql, (*given, self.attribute, *given, self.attribute)
+
+
+def text_at(attribute: str) -> models.Func:
+    """An attribute of a stored fact that is a text, None for any other value: as `text_of` reads the attributes."""
+    return _Text(attribute)
+
+
+def value_at(attribute: str) -> Cast:
+    """Any attribute of a stored fact as text, None where there is none: SQLite would hand out a number as a number."""
     return Cast(KeyTextTransform(attribute, "attributes"), models.TextField())

@@ -19,8 +19,8 @@ class View(StrEnum):
     OPERATION = "operation"
     """Operation and breaker, and of the counters `fallbacks` and `rejections`."""
     EFFORT = "effort"
-    """Operation and source, of the counters `calls`, `attempts`, `failures`, `retries`; in `overloaded` those retries
-    after a capacity failure for which nobody waited."""
+    """Operation and source, of the counters `calls`, `attempts`, `failures`, `retries`, `inner_retries`; in
+    `overloaded` those retries after a capacity failure for which nobody waited."""
     MOVE = "move"
     """The breaker, and in `category` which state was left for which, as `closed>open`; `facts` counts the moves."""
 

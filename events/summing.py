@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from events.models import LANE_MINUTES
 from events.rows import RANK
 from events.sum_views import VIEWS, View
-from recovery_ops.rules.words import CAPACITY, Category, State
+from recovery_ops.rules.enums import CAPACITY, Category, State
 
 COUNTERS = (
     *("facts", "failures", "rate_limited", "overloaded", "retries", "fallbacks", "rejections", "exhausted"),
-    *("degradations", "model_fallbacks", "calls", "attempts", "successes"),
+    *("degradations", "model_fallbacks", "calls", "attempts", "successes", "inner_retries"),
 )
 COUNTER_OF = {
     "retry_scheduled": COUNTERS.index("retries"),
@@ -31,6 +31,7 @@ COUNTER_OF = {
 FACTS, FAILURES, RATE_LIMITED, OVERLOADED = range(4)
 REJECTIONS = COUNTERS.index("rejections")
 CALLS = COUNTERS.index("calls")
+INNER_RETRIES = COUNTERS.index("inner_retries")
 _RETRIES = COUNTERS.index("retries")
 _CAPACITY = frozenset(category.value for category in CAPACITY)
 CAPACITY_429, CAPACITY_529 = Category.RATE_LIMITED.value, Category.OVERLOADED.value
@@ -48,7 +49,7 @@ _OF_BACKENDS = _mask("failures", "rate_limited", "overloaded", "calls")
 _OF_CALLS, _OF_FAILURES = _mask("calls"), _mask("failures", "rate_limited", "overloaded")
 _OF_NAMELESS = _mask("rate_limited", "overloaded")
 _OF_OPERATIONS = _mask("fallbacks", "rejections")
-_OF_EFFORT = _mask("calls", "attempts", "failures", "retries")
+_OF_EFFORT = _mask("calls", "attempts", "failures", "retries", "inner_retries")
 
 
 class SumName(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 
 from celery import shared_task
@@ -13,9 +14,7 @@ from events.capacity.following import follow_runs
 from events.capacity.reach import read_reach
 from events.cardinality import give_way
 from events.models import Agent
-from events.recoveries.summing import sum_days
 from events.retention import sweep_facts
-from events.runs.days import note_days
 
 logger = logging.getLogger(__name__)
 
@@ -28,9 +27,25 @@ PAUSE_S = 0.03
 they look again, later for longer, and in a shorter pause they would hardly ever get it."""
 
 
+_sweeping = threading.Lock()
+
+
 @shared_task(name="events.tasks.sweep")
 def sweep() -> int:
-    """Delete what is older than its time; return how many facts. Meant to run every hour."""
+    """Delete what is older than its time; return how many facts. Meant to run every hour.
+
+    One at a time in a process: a clock that is set ahead makes the next one due at once, and two would keep both
+    threads of the worker from everything else.
+    """
+    if not _sweeping.acquire(blocking=False):
+        return 0
+    try:
+        return _sweep()
+    finally:
+        _sweeping.release()
+
+
+def _sweep() -> int:
     end_at = time.monotonic() + SWEEP_S
     now = timezone.now()
 
@@ -62,25 +77,6 @@ def look_back_for_outages() -> int:
     """Find capacity events in facts that came late; return how many began or grew. Meant to run every few minutes."""
     now = timezone.now()
     return sum(look_back(environment, now) for environment in _environments())
-
-
-@shared_task(name="events.tasks.sum_recoveries")
-def sum_recoveries() -> int:
-    """Sum up what became of the runs of the last days; return how many days. Meant to run every minute or two."""
-    now = timezone.now()
-    return sum(sum_days(environment, now) for environment in _environments())
-
-
-@shared_task(name="events.tasks.note_days_of_runs")
-def note_days_of_runs() -> None:
-    """Note of which days runs have facts, where these lie in days. Meant to run every few minutes."""
-    end_at = time.monotonic() + NOTES_S
-
-    def may_go_on() -> bool:
-        time.sleep(PAUSE_S)
-        return time.monotonic() < end_at
-
-    note_days(timezone.now(), may_go_on=may_go_on)
 
 
 def _environments() -> list[str]:

@@ -22,18 +22,17 @@ from zlib import crc32
 import orjson
 from django.db import connection, transaction
 
-from events import open_parents, statements
-from events.derived.facts import key_of_failure
-from events.derived.marks import Error, Mark, Marks, Place, joined, told
+from events import open_parents, statements, trace_corrections
+from events.corrections import Corrections
+from events.derived.facts import exception_of, key_of_failure
+from events.derived.marks import LOGGED, Error, Mark, Marks, Place, Says, joined, told
 from events.derived.readings import EXCEPTION_TYPES, class_name_of, text_of
-from events.fold import fold
 from events.models import SpanMark
 from events.open_parents import SpanOf
 from events.records import LOG, NOT_OURS, AgentName, Intake, Row
-from events.store import row_of
-from events.summing import Sums
-from recovery_ops.rules.facts import FailureClassified
-from recovery_ops.wire import foreign, names
+from recovery_ops.rules.events import FailureClassified
+from recovery_ops.wire import names
+from recovery_ops.wire import otel_names as foreign
 
 MARKS_MOST = 2_000
 """So many spans of one trace are remembered; of more, errors in the others are told each by itself."""
@@ -85,42 +84,55 @@ class _Arrived:
     """
 
     at_us: Mapping[bytes, int]
+    events: Mapping[bytes, Row]
     failures: Mapping[bytes, Row]
     held: Mapping[bytes, Row]
     received_us: int
 
+    def stored_of(self, row: Row) -> Row:
+        """Of events with one uid the one that is stored: what a span says rather than what was logged in it."""
+        if row.event == _FAILED:
+            return self.failures.get(row.uid, row)
+        return self.events.get(row.uid, row) if row.event == trace_corrections.COUNTED else row
 
-def settle(intakes: Sequence[Intake]) -> tuple[list[Row], Sums]:
-    """The rows of these requests that are to be stored, and what is to be added to sums for what was told too early.
+
+def settle(intakes: Sequence[Intake]) -> tuple[list[Row], Corrections]:
+    """The rows of these requests that are to be stored, and what changes in folded tables for what was told too early.
 
     Remembers the spans. In the caller's transaction; a few statements where spans came, none where none did.
     """
     rows = [row for intake in intakes for row in intake.rows]
-    corrections: Sums = {}
+    corrections = Corrections()
     coming, logged = _by_trace(intakes), _logged_by_trace(intakes)
     if not coming and not logged:
         return rows, corrections
-    troubled = {trace for trace, marks in coming.items() if any(mark.is_trouble for mark in marks.values())}
+    troubled = {
+        trace for trace, marks in coming.items() if any(mark.is_trouble or mark.says for mark in marks.values())
+    }
     troubled |= logged.keys()
     open_ = {trace for trace, marks in coming.items() if not all(mark.went_well for mark in marks.values())}
     known = _known(coming.keys() | troubled, troubled, open_)
     troubled |= known.keys()
+    _add_links(intakes, troubled, coming)
     _recall_children({trace: marks for trace, marks in coming.items() if trace in troubled})
     numbered = {trace: _numbered(theirs, known.get(trace, _Known()).marks) for trace, theirs in logged.items()}
     arrived = {name: _arrived(name, intakes) for name in {intake.environment for intake in intakes}}
     silent: set[tuple[str, bytes]] = set()
     ends_ns: dict[SpanOf, int] = {}
+    remembered: list[SpanMark] = []
     for trace in sorted(troubled):
         before, here = known.get(trace, _Known()), arrived[trace.environment]
         said = joined([coming.get(trace, {}), numbered.get(trace, {})])
-        now, passed_on, found = _decide(trace, before, said, here, corrections, ends_ns)
+        now, passed_on, found = _decide(trace, before, said, here, corrections, ends_ns, remembered)
         silent |= {(trace.environment, uid) for uid in passed_on}
         rows += [here.held[uid] for uid in sorted(now & here.held.keys() - before.told)] + found
+    _store(remembered)
     for trace in coming.keys() - troubled:
         theirs = coming[trace].items()
         ends_ns |= {SpanOf(trace.environment, *place): one.whole_ns for place, one in theirs if not one.went_well}
     open_parents.remember(ends_ns, max(here.received_us for here in arrived.values()))
-    return [row for row in rows if row.event != _FAILED or (row.environment, row.uid) not in silent], corrections
+    told = [row for row in rows if row.event != _FAILED or (row.environment, row.uid) not in silent]
+    return [row for row in told if arrived[row.environment].stored_of(row) is row], corrections
 
 
 def _arrived(environment: str, intakes: Iterable[Intake]) -> _Arrived:
@@ -129,10 +141,27 @@ def _arrived(environment: str, intakes: Iterable[Intake]) -> _Arrived:
     held = {row.uid: row for intake in theirs for row in intake.held}
     return _Arrived(
         {row.uid: row.at_us for row in (*rows, *held.values())},
-        held | {row.uid: row for row in rows if row.event == _FAILED},
+        trace_corrections.rows_of(rows),
+        held | _failures_of(rows),
         held,
         max(intake.received_us for intake in theirs),
     )
+
+
+def _failures_of(rows: Iterable[Row]) -> dict[bytes, Row]:
+    found: dict[bytes, Row] = {}
+    for row in rows:
+        if row.event == _FAILED and (row.uid not in found or not trace_corrections.is_from_log(row)):
+            found[row.uid] = row
+    return found
+
+
+def _add_links(intakes: Iterable[Intake], troubled: Container[Trace], coming: dict[Trace, Marks]) -> None:
+    """Add whose children the spans are that tell nothing, in traces of which something is remembered (0035)."""
+    for intake in intakes:
+        for place, link in intake.links.items():
+            if (trace := Trace(intake.environment, place.trace_id)) in troubled:
+                coming.setdefault(trace, {}).setdefault(place, Mark()).link(*link)
 
 
 def _recall_children(coming: Mapping[Trace, Marks]) -> None:
@@ -148,11 +177,18 @@ def _recall_children(coming: Mapping[Trace, Marks]) -> None:
 
 
 def _decide(
-    trace: Trace, before: _Known, said: Marks, arrived: _Arrived, corrections: Sums, ends_ns: dict[SpanOf, int]
+    trace: Trace,
+    before: _Known,
+    said: Marks,
+    arrived: _Arrived,
+    corrections: Corrections,
+    ends_ns: dict[SpanOf, int],
+    remembered: list[SpanMark],
 ) -> tuple[set[bytes], set[bytes], list[Row]]:
     """Which errors of a trace are failures and which are passed on; and failures of before that are no facts yet.
 
-    Adds to `ends_ns` which child went well of spans that there is no room for; their errors are told.
+    Adds to `ends_ns` which child went well of spans that there is no room for; their errors are told. Adds to
+    `remembered` what is to be stored of its spans.
     """
     marks = joined([before.marks, said])
     news = sorted(said.keys() - before.marks.keys())
@@ -173,12 +209,20 @@ def _decide(
     }
     unmet &= again - arrived.failures.keys()
     found = _passed_on(trace, {place for place, mark in marks.items() if mark.errors.keys() & unmet}, unmet)
+    held = {**arrived.events, **arrived.failures, **{row.uid: row for row in found}}
+
+    def passing(places: Sequence[Place]) -> list[Row]:
+        return _own_rows(trace, places, marks, held, at_us)
+
+    trace_corrections.Trace(
+        trace.environment, marks, now, at_us, {*said}, before.at_us, before.marks, held, passing, corrections
+    ).settle()
     if said:
         touched = {place for place, mark in before.marks.items() if place in said or mark.errors.keys() & altered}
         kept = {place: marks[place] for place in (*news[:room], *sorted(touched))}
         # What is a failure and is nowhere is not remembered as told: it will be once it is sent again.
         is_told = now - (unmet - {row.uid for row in found})
-        _remember(trace, kept, at_us, is_told, arrived, max(arrived.received_us, before.seen_us))
+        remembered += _remember(trace, kept, at_us, is_told, arrived, max(arrived.received_us, before.seen_us))
     return now, every - now, found
 
 
@@ -219,7 +263,9 @@ def _numbered(logged: Iterable[tuple[Row, bytes]], before: Marks) -> Marks:
             row.uid = first
             continue
         row.uid = mark.logged[first] = uid or _next_of(row, place, {*known.logged.values()}, last)
-        mark.errors[row.uid] = Error(row.uid, text_of(row.attributes, EXCEPTION_TYPES), is_own=False)
+        error_type, told_as = text_of(row.attributes, EXCEPTION_TYPES), exception_of(row.attributes)
+        at_ns = (row.at_us if row.stated_us is None else row.stated_us) * 1000
+        mark.errors[row.uid] = Error(row.uid, error_type, False, told_as, LOGGED, at_ns)
     return {place: mark for place, mark in found.items() if mark.errors}
 
 
@@ -296,21 +342,24 @@ def _read(traces: Iterable[Trace]) -> dict[Trace, _Known]:
     by_environment: dict[str, list[str]] = {}
     for trace in traces:
         by_environment.setdefault(trace.environment, []).append(trace.trace_id)
-    columns = ("seen_us", "parent_id", "ended_ns", "is_failed", "error_type", "whole_ns", "errors")
+    columns = ("seen_us", "parent_id", "ended_ns", "is_failed", "error_type", "whole_ns", "says", "errors")
     for environment, ids in by_environment.items():
         remaining = iter(sorted(ids))
         while chunk := list(islice(remaining, _CHUNK)):
             stored = SpanMark.objects.filter(environment=environment, trace_id__in=chunk)
-            for trace_id, span_id, seen_us, *values, errors in stored.values_list("trace_id", "span_id", *columns):
+            for trace_id, span_id, seen_us, *values, says, errors in stored.values_list(
+                "trace_id", "span_id", *columns
+            ):
                 known = found.setdefault(Trace(environment, trace_id), _Known())
                 known.seen_us = max(known.seen_us, seen_us)
                 mark = known.marks[Place(trace_id, span_id)] = Mark(*values)
-                for uid_text, error_type, is_own, at_us, is_told in errors:
+                mark.says = None if says is None else Says(*says)
+                for uid_text, error_type, is_own, at_us, is_told, *told_as in errors:
                     uid = bytes.fromhex(uid_text)
                     if is_own is None:
                         mark.logged[uid] = bytes.fromhex(error_type)
                         continue
-                    mark.errors[uid] = Error(uid, error_type, is_own)
+                    mark.errors[uid] = Error(uid, error_type, is_own, *told_as)
                     known.at_us[uid] = at_us
                     if is_told:
                         known.told.add(uid)
@@ -324,12 +373,21 @@ def _remember(
     now: Container[bytes],
     arrived: _Arrived,
     seen_us: int,
-) -> None:
-    """Write what is remembered of some spans of a trace."""
+) -> list[SpanMark]:
+    """What is remembered of some spans of a trace, as rows."""
     rows = []
     for place, mark in marks.items():
-        errors: list[tuple[str, str, bool | None, int, bool]] = [
-            (uid.hex(), error.error_type, error.is_own, at_us[uid], uid in now)
+        errors: list[tuple[Any, ...]] = [
+            (
+                uid.hex(),
+                error.error_type,
+                error.is_own,
+                at_us[uid],
+                uid in now,
+                error.exception,
+                error.teller,
+                error.at_ns,
+            )
             for uid, error in sorted(mark.errors.items())
         ]
         # A server of before takes these for errors of which there is no fact, and lets them be.
@@ -344,12 +402,18 @@ def _remember(
                 is_failed=mark.is_failed,
                 error_type=mark.error_type,
                 whole_ns=mark.whole_ns,
+                says=mark.says,
                 errors=errors,
                 passed_on=_silent_of(mark, now, arrived.failures),
                 seen_us=seen_us,
             )
         )
-    columns = ["parent_id", "ended_ns", "is_failed", "error_type", "whole_ns", "errors", "seen_us"]
+    return rows
+
+
+def _store(rows: Sequence[SpanMark]) -> None:
+    """Write what is remembered of spans, by as few statements for all traces as it takes."""
+    columns = ["parent_id", "ended_ns", "is_failed", "error_type", "whole_ns", "says", "errors", "seen_us"]
     for those, news in (
         ([row for row in rows if row.passed_on is None], []),  # what is kept of before stays
         ([row for row in rows if row.passed_on is not None], ["passed_on"]),
@@ -393,43 +457,44 @@ def _passed_on(trace: Trace, places: Iterable[Place], uids: Container[bytes]) ->
     return found
 
 
+def _own_rows(
+    trace: Trace, places: Sequence[Place], marks: Marks, arrived: Mapping[bytes, Row], at_us: Mapping[bytes, int]
+) -> list[Row]:
+    """What the own errors of these spans, which pass them on, would be as failures; those that are known, in order."""
+    own = {place: next((uid for uid, error in marks[place].errors.items() if error.is_own), b"") for place in places}
+    away = {place: uid for place, uid in own.items() if uid and uid not in arrived}
+    kept = {row.uid: row for row in _passed_on(trace, away, {*away.values()})}
+    for uid in away.values():
+        if uid not in kept:
+            stored = trace_corrections.read_stored(trace.environment, uid, at_us.get(uid, 0), LOG)
+            if stored is not None:
+                kept[uid] = stored[1]
+    known = {**kept, **arrived}
+    return [known[uid] for uid in own.values() if uid in known]
+
+
 # -- what was told too early -------------------------------------------------------------------------------------------
 
 
-def _let_be(environment: str, uid: bytes, at_us: int, event: str, corrections: Sums) -> bool:
-    """Change what kind of fact this is, if it is stored as the other one; add to `corrections` what changes in sums.
+def _let_be(environment: str, uid: bytes, at_us: int, event: str, corrections: Corrections) -> bool:
+    """Change what kind of fact this is, if it is stored as the other one; add to `corrections` what that changes.
 
     Returns whether it was.
     """
-    other = LOG if event == _FAILED else _FAILED
-    second_us = at_us - at_us % _SECOND_US
-    columns = ", ".join(f'f."{column}"' for column in statements.FACT_COLUMNS)
+    found = trace_corrections.read_stored(environment, uid, at_us, LOG if event == _FAILED else _FAILED)
+    if found is None:
+        return False
+    fact_id, row = found
+    corrections.add(row, -1)
+    row.event = event
+    if event == LOG:
+        row.attributes[NOT_OURS] = PASSED_ON
+    else:
+        row.attributes.pop(NOT_OURS, None)
+    corrections.add(row, 1)
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT f.id, a.service, a.instance, {columns} FROM events_fact f JOIN events_agent a ON a.id = f.agent_id"
-            " WHERE f.environment = %s AND f.event = %s AND f.at_us >= %s AND f.at_us < %s AND f.uid = %s",
-            [environment, other, second_us, second_us + _SECOND_US, uid],
-        )
-        found = cursor.fetchone()
-        if found is None:
-            return False
-        fact_id, service, instance, *stored = found
-        row = row_of(stored, AgentName(environment, service, instance))
-        _add(corrections, fold([row]).sums, -1)
-        row.event = event
-        if event == LOG:
-            row.attributes[NOT_OURS] = PASSED_ON
-        else:
-            row.attributes.pop(NOT_OURS, None)
-        _add(corrections, fold([row]).sums, 1)
         cursor.execute(
             "UPDATE events_fact SET event = %s, attributes = %s WHERE id = %s AND at_us = %s",
             [event, orjson.dumps(row.attributes).decode(), fact_id, row.at_us],
         )
     return True
-
-
-def _add(sums: Sums, others: Sums, times: int) -> None:
-    for name, counters in others.items():
-        known = sums.get(name) or [0] * len(counters)
-        sums[name] = [one + times * other for one, other in zip(known, counters, strict=True)]

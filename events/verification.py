@@ -5,12 +5,13 @@ What is older than the shortest time that facts are kept is left out, because so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from operator import add, attrgetter
 from typing import Any
 
+import orjson
 from django.db import connection, transaction
 from django.db.models import F, Value
 
@@ -18,6 +19,9 @@ from events import statements
 from events.deployments.models import ServiceVersion
 from events.deployments.told import Told, VersionName, Versions
 from events.fold import AGENT_GROUPS, BREAKER_COLUMNS, SETTINGS_COLUMNS, Folded, fold_into, intervals
+from events.issues.fold import Failed, KindName, RunKind, digest_of, sums_of
+from events.issues.fold import SumName as FailureSumName
+from events.issues.models import FailureKind, FailureSum, InstanceFailureSum
 from events.models import (
     Agent,
     BreakerState,
@@ -30,6 +34,8 @@ from events.models import (
 )
 from events.records import AgentName, Row
 from events.retention import SHORTEST, micros
+from events.runs.fold import RUN_COLUMNS, RUN_KEY, run_values
+from events.runs.models import Run, RunFailure
 from events.store import row_of
 from events.sum_views import View
 from events.summing import COUNTERS, LaneMoves, SpanName, SumName, over_lanes, over_spans
@@ -58,7 +64,7 @@ def one_moment() -> Iterator[None]:
 
 def refold(read: Callable[[int], None] = lambda _: None) -> tuple[Folded, int]:
     """Fold all facts there are; return the result with their number. Says to `read` how many it has read so far."""
-    agents = {one.pk: AgentName(one.environment, one.service, one.instance) for one in Agent.objects.all()}
+    agents = _agent_names()
     folded, count = Folded(), 0
     found = Fact.objects.values_list(*statements.FACT_COLUMNS)
     rows: list[Row] = []
@@ -74,6 +80,10 @@ def refold(read: Callable[[int], None] = lambda _: None) -> tuple[Folded, int]:
     return folded, count
 
 
+def _agent_names() -> dict[int, AgentName]:
+    return {one.pk: AgentName(one.environment, one.service, one.instance) for one in Agent.objects.all()}
+
+
 def differences(folded: Folded, now: datetime | None) -> Iterator[str]:
     """A sentence for each value of a table that is not what the facts say. `now` None: no fact was ever let go."""
     since_us = 0 if now is None else micros(now - SHORTEST)
@@ -87,7 +97,7 @@ def differences(folded: Folded, now: datetime | None) -> Iterator[str]:
 
 def stored_tables(since_us: int) -> dict[str, dict[Any, Any]]:
     """What the folded tables hold of this time and later, by names instead of ids."""
-    names = {one.pk: AgentName(one.environment, one.service, one.instance) for one in Agent.objects.all()}
+    names = _agent_names()
     return {
         "agent": _stored_agents(since_us),
         "breaker": _stored_breakers(names, since_us),
@@ -97,11 +107,18 @@ def stored_tables(since_us: int) -> dict[str, dict[Any, Any]]:
         "span": _stored_spans(since_us),
         "lane": _stored_lanes(names, since_us),
         "version": _stored_versions(since_us),
+        "run": _stored_runs(names, since_us),
+        "run failure": _stored_run_failures(since_us),
+        "failures": _stored_failures(FailureSum, names, since_us),
+        "failures of an instance": _stored_failures(InstanceFailureSum, names, since_us),
     }
 
 
 def folded_tables(folded: Folded, since_us: int) -> dict[str, dict[Any, Any]]:
     """What they should hold."""
+    names = _agent_names()
+    kinds = {name.kind for name in folded.failures}
+    together, each = sums_of(folded.failures)
     return {
         "agent": _folded_agents(folded, since_us),
         "breaker": _folded_breakers(folded, since_us),
@@ -111,6 +128,10 @@ def folded_tables(folded: Folded, since_us: int) -> dict[str, dict[Any, Any]]:
         "span": _folded_spans(folded, since_us),
         "lane": _folded_lanes(folded, since_us),
         "version": _recent_versions(folded.versions, since_us),
+        "run": _folded_runs(folded, names, since_us),
+        "run failure": _folded_run_failures(folded, since_us),
+        "failures": _recent_failures(together, kinds, since_us),
+        "failures of an instance": _recent_failures(each, kinds, since_us),
     }
 
 
@@ -323,4 +344,63 @@ def _recent_versions(versions: Versions, since_us: int) -> dict[Any, Any]:
         tuple(name): tuple(value if value >= since_us else None for value in told)
         for name, told in versions.items()
         if told.last_us >= since_us
+    }
+
+
+def _stored_runs(names: dict[int, AgentName], since_us: int) -> dict[Any, Any]:
+    found = Run.objects.filter(first_us__gte=since_us).values_list(*RUN_KEY, *RUN_COLUMNS)
+    return {tuple(row[:2]): _named(row[2:], names) for row in found.iterator(chunk_size=_CHUNK)}
+
+
+def _folded_runs(folded: Folded, names: dict[int, AgentName], since_us: int) -> dict[Any, Any]:
+    return {
+        tuple(name): _named(run_values(one), names) for name, one in folded.runs.items() if one.first_us >= since_us
+    }
+
+
+def _named(values: tuple[Any, ...], names: dict[int, AgentName]) -> tuple[Any, ...]:
+    """The columns of a run with names for numbers of instances, and what the last holds instead of its JSON."""
+    fold = orjson.loads(values[-1])
+    fold["origin"][2] = names.get(fold["origin"][2])
+    if fold["begun"] is not None:
+        fold["begun"][2] = names.get(fold["begun"][2])
+    fold["lives"] = {names.get(int(number)): life for number, life in fold["lives"].items()}
+    return (names.get(values[0]), names.get(values[1]), *values[2:-1], fold)
+
+
+def _stored_run_failures(since_us: int) -> dict[Any, Any]:
+    found = RunFailure.objects.filter(first_us__gte=since_us).values_list("environment", "run", "kind", *Failed._fields)
+    return {(environment, run, bytes(kind).hex()): tuple(failed) for environment, run, kind, *failed in found}
+
+
+def _folded_run_failures(folded: Folded, since_us: int) -> dict[Any, Any]:
+    def named(name: RunKind) -> tuple[str, str, str]:
+        return name.environment, name.run, digest_of(name.kind).hex()
+
+    return {named(name): tuple(one) for name, one in folded.run_failures.items() if one.first_us >= since_us}
+
+
+def _stored_failures(
+    table: type[FailureSum | InstanceFailureSum], names: dict[int, AgentName], since_us: int
+) -> dict[Any, Any]:
+    """By the kind itself, so that a kind that is missing, or another's, is a difference, too."""
+    kinds = {bytes(one.digest): attrgetter(*KindName._fields)(one) for one in FailureKind.objects.all()}
+    own = ("agent_id",) if table is InstanceFailureSum else ()
+    found = table.objects.filter(span__gt=Value(since_us // _MINUTE_US) / F("minutes"))
+    rows = found.values_list(*FailureSumName._fields, *own, *Failed._fields)
+    stored: dict[Any, Any] = {}
+    for environment, minutes, span, digest, variant, *rest in rows.iterator(chunk_size=_CHUNK):
+        agent = (names.get(rest.pop(0)),) if own else ()
+        kind = kinds.get(bytes(digest), bytes(digest).hex())
+        stored[environment, minutes, span, kind, variant, *agent] = tuple(rest)
+    return stored
+
+
+def _recent_failures(sums: Mapping[Any, Failed], kinds: Iterable[KindName], since_us: int) -> dict[Any, Any]:
+    named = {digest_of(kind): tuple(kind) for kind in kinds}
+    since = since_us // _MINUTE_US
+    return {
+        (*name[:3], named[name.kind], *name[4:]): tuple(failed)
+        for name, failed in sums.items()
+        if name.span > since // name.minutes
     }

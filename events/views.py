@@ -27,7 +27,7 @@ from events.queries.sums import Sums, sums_earlier
 from events.rows import Fleet
 from events.stills import still_of
 from events.timelines import Chart, Choice, Earlier, Mark, Question, timeline
-from events.timelines.choosing import BANDS, EVERYTHING
+from events.timelines.choosing import BANDS, BY_NAME, EVERYTHING
 from events.timelines.counts import By
 from events.timelines.cursor import as_json
 from events.timelines.narrowing import EVERY, Narrow
@@ -82,6 +82,7 @@ class Asked:
                 given.get("match", ""),
                 pins=given.getlist("pin"),
                 order=given.get("order", ""),
+                sort=one_of(given, "sort", (BY_NAME,)),
             ),
             compare=one_of(given, "compare", COMPARED),
         )
@@ -92,6 +93,7 @@ class Asked:
         choice = self.choice
         order = ",".join(choice.order)
         said = [("breaker", self.breaker), ("compare", self.compare), ("match", choice.match), ("order", order)]
+        said.append(("sort", BY_NAME if choice.is_by_name else ""))
         return [
             *((name, value) for name, value in said if value),
             *self.narrow.said.items(),
@@ -112,6 +114,7 @@ class Asked:
             f"lanes with “{choice.match}”" if choice.match else "",
             f"{count_text(len(choice.pins), 'lane')} pinned" if choice.pins else "",
             "in an order of their own" if choice.order else "",
+            "breakers by name" if choice.is_by_name else "",
             f"compared with {COMPARED[self.compare]}" if self.compare else "",
         ]
         return "; ".join(part for part in parts if part)

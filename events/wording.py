@@ -9,31 +9,46 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from events.rows import Transition
-from recovery_ops.rules.words import Category, State, Trigger
+from recovery_ops.rules.enums import Category, State, Trigger
 
 UNKNOWN = "unknown"
-NOT_YET = "not yet there"
+NOT_YET = "not yet reporting"
 """What is said of the time before the first sign of life: nothing was missed, because there was nobody to miss."""
 
 _TRIGGERED: dict[Trigger, str] = {
-    Trigger.SLOW_CALL_RATE: "too many calls were slow",
-    Trigger.WAIT_ELAPSED: "the wait was over",
-    Trigger.PROBE_SUCCEEDED: "the probe succeeded",
-    Trigger.PROBE_FAILED: "the probe failed",
-    Trigger.PROBE_ABANDONED: "the probe never came back",
+    Trigger.SLOW_CALL_RATE: "slow-call rate above the threshold",
+    Trigger.WAIT_ELAPSED: "open wait elapsed",
+    Trigger.PROBE_SUCCEEDED: "probe succeeded",
+    Trigger.PROBE_FAILED: "probe failed or was slow",
+    Trigger.PROBE_ABANDONED: "probe did not return",
     Trigger.OPERATOR_TRIP: "tripped by an override",
-    Trigger.OPERATOR_DISABLE: "disabled by a person",
-    Trigger.OPERATOR_OBSERVE: "set to observe by a person",
-    Trigger.OPERATOR_RESET: "reset by a person",
-    Trigger.OPERATOR_PROBE: "probed for a person",
-    Trigger.OPERATOR_RELEASE: "released by a person",
-    Trigger.OVERRIDE_EXPIRED: "the override ended",
+    Trigger.OPERATOR_DISABLE: "disabled by an override",
+    Trigger.OPERATOR_OBSERVE: "set to metrics only by an override",
+    Trigger.OPERATOR_RESET: "reset by an operator",
+    Trigger.OPERATOR_PROBE: "probe requested by an operator",
+    Trigger.OPERATOR_RELEASE: "override cleared",
+    Trigger.OVERRIDE_EXPIRED: "override expired",
+}
+
+
+STATE_LABELS: dict[State, str] = {
+    State.CLOSED: "closed",
+    State.HALF_OPEN: "half-open",
+    State.OPEN: "open",
+    State.FORCED_OPEN: "forced open",
+    State.DISABLED: "disabled",
+    State.METRICS_ONLY: "metrics only",
 }
 
 
 def state_word(state: State | None) -> str:
-    """The state's name; `unknown` for None."""
+    """The state's code; `unknown` for None."""
     return state.value if state is not None else UNKNOWN
+
+
+def state_text(state: State | str | None) -> str:
+    """The state's label, `forced open`; `unknown` for None and for words that are no state."""
+    return STATE_LABELS.get(State(state), UNKNOWN) if state in set(State) else UNKNOWN
 
 
 def clock_text(moment: datetime, *, today: datetime) -> str:
@@ -107,6 +122,13 @@ def _is_beside(text: str, share: float, bound: float) -> bool:
     return read != bound and (read > bound) == (share > bound)
 
 
+def spend_text(spent: float, limit: float | None, measure: str) -> str:
+    """What an account has spent of its cap: `5.02 of 5.00 USD`, `1,200 of 1,000 tokens`, `12 calls` without a cap."""
+    decimals, unit = (2, "USD") if measure == "cost_usd" else (0, measure)
+    whole = "" if limit is None else f" of {limit:,.{decimals}f}"
+    return f"{spent:,.{decimals}f}{whole} {unit}"
+
+
 def count_text(count: int, one: str, many: str = "") -> str:
     """`1 instance`, `3 instances`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
@@ -135,9 +157,9 @@ def category_text(category: Category) -> str:
 def cause_sentence(cause: Transition | None, *, state: State | None) -> str:
     """Why a breaker is in a state, with the numbers that it had when it moved."""
     if state is None:
-        return "the instance did not report"
+        return "the instance stopped reporting"
     if cause is None:
-        return "no move reported"
+        return "no state change reported"
     words = [_cause(cause)]
     if cause.last_category is not None and cause.state in (State.OPEN, State.HALF_OPEN):
         words.append(f"last failure: {category_text(cause.last_category)}")
@@ -157,7 +179,7 @@ def evidence_text(rate: float, threshold: float | None) -> str:
         return share
     if threshold > 1:
         return f"{threshold:,.0f} failures in a row, {share}"
-    return f"{share}, limit {share_text(threshold)}"
+    return f"{share}, threshold {share_text(threshold)}"
 
 
 def _cause(cause: Transition) -> str:
@@ -166,7 +188,7 @@ def _cause(cause: Transition) -> str:
     if cause.trigger is Trigger.FAILURE_RATE:
         return _rate(cause)
     if cause.trigger is None:
-        return f"it reported {state_word(cause.state)}"
+        return f"reported {state_text(cause.state)}"
     return _TRIGGERED[cause.trigger]
 
 
@@ -179,10 +201,10 @@ def _in_a_row(cause: Transition) -> str:
 
 
 def _rate(cause: Transition) -> str:
-    words = "too many calls failed"
+    words = "failure rate above the threshold"
     if cause.failures is not None and cause.calls is not None:
         words = f"{cause.failures} of {cause.calls} calls failed"
-    limit = f", limit {share_text(cause.threshold)}" if cause.threshold is not None else ""
+    limit = f", threshold {share_text(cause.threshold)}" if cause.threshold is not None else ""
     if cause.failure_rate is not None:
         return f"{words} ({share_text(cause.failure_rate)}{limit})"
     return words

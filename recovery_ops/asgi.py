@@ -23,20 +23,21 @@ from django.core.wsgi import get_wsgi_application
 _django = get_wsgi_application()  # sets Django up: everything below may import models
 
 from events import receiver
-from recovery_ops.control import live, stream
-from recovery_ops.cycles import look_for_cycles_less_often
-from recovery_ops.doors import App, Receive, Scope, Send, WsgiDoor, answer
-from recovery_ops.logged import WithoutLinks
-from recovery_ops.orphans import end_with_parent
-from recovery_ops.readiness import NotReady, Readiness
-from recovery_ops.sqlite_connections import close_all_connections
+from recovery_ops.control.dashboard import live_stream
+from recovery_ops.control.desired_state import stream
+from recovery_ops.server.asgi_apps import App, Receive, Scope, Send, WsgiDoor, answer
+from recovery_ops.server.garbage_collection import look_for_cycles_less_often
+from recovery_ops.server.health import NotReady, Readiness
+from recovery_ops.server.log_filters import WithoutLinks
+from recovery_ops.server.parent_watch import end_with_parent
+from recovery_ops.server.sqlite_connections import close_all_connections
 
 
 def _traced(app: App) -> App:
     """With spans where a collector is named; OpenTelemetry is loaded only there."""
     if not settings.OTLP_EXPORT_URL:
         return app
-    from recovery_ops.control.own.doors import traced
+    from recovery_ops.control.self_monitoring.request_spans import traced
 
     return traced(app)
 
@@ -53,7 +54,7 @@ class Dispatcher:
         self.health: dict[str, App] = {"/healthz": _healthz, "/readyz": self._readyz}
         self._doors: dict[str, App] = {
             "/api/v1/desired/stream": _traced(stream.app),
-            "/live/stream": _traced(live.app),
+            "/live/stream": _traced(live_stream.app),
             **self.health,
         }
 
@@ -121,7 +122,7 @@ class Dispatcher:
 
 def _close_streams() -> None:
     stream.close()
-    live.app.close()
+    live_stream.app.close()
 
 
 async def _healthz(scope: Scope, receive: Receive, send: Send) -> None:

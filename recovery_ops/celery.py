@@ -8,6 +8,6 @@ from celery import Celery
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "recovery_ops.settings")
 
-app = Celery("recovery_ops", task_cls="recovery_ops.looks:Look")
+app = Celery("recovery_ops", task_cls="recovery_ops.server.coalesced_tasks:Look")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()

@@ -9,7 +9,8 @@ from typing import Any
 
 from csp.constants import NONCE, NONE, SELF
 
-from recovery_ops import environment, single_sign_on
+from recovery_ops.server import environment
+from recovery_ops.server import oidc_environment as single_sign_on
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("RECOVERY_OPS_DATA") or BASE_DIR / ".data").expanduser().absolute()
@@ -23,6 +24,7 @@ if os.environ.get("RECOVERY_OPS_OTLP_PORT"):
 NO_DEMO = environment.flag("RECOVERY_OPS_NO_DEMO")
 TLS = environment.flag("RECOVERY_OPS_TLS")
 ENVIRONMENT = os.environ.get("RECOVERY_OPS_ENVIRONMENT") or "dev"
+DEMO_ENVIRONMENT = "demo"  # generated traffic, apart from every environment of the user's own
 BROKER_URL = os.environ.get("RECOVERY_OPS_BROKER_URL") or "memory://"
 # `memory://` lives inside one process, so worker and scheduler have to live there too.
 EMBEDDED = BROKER_URL.startswith("memory:")
@@ -119,23 +121,23 @@ INSTALLED_APPS = [
     "recovery_ops.control",
 ]
 MIDDLEWARE = [
-    *(["recovery_ops.control.own.telemetry.TraceRequests"] if OTLP_EXPORT_URL else []),
+    *(["recovery_ops.control.self_monitoring.telemetry.TraceRequests"] if OTLP_EXPORT_URL else []),
     "django.middleware.security.SecurityMiddleware",
-    "recovery_ops.static_files.StaticFilesMiddleware",
+    "recovery_ops.server.static_files.StaticFilesMiddleware",
     # Pages carry a masked token, new with each answer, and no secret beside it that a guess could be measured against.
     "django.middleware.gzip.GZipMiddleware",
     "csp.middleware.CSPMiddleware",
-    "recovery_ops.control.nul.refused",
+    "recovery_ops.control.core.nul_bytes.refused",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "allauth.account.middleware.AccountMiddleware",
-    "recovery_ops.control.sign_in.sessions.kept_in_bounds",
+    "recovery_ops.control.access.sign_in.sessions.kept_in_bounds",
     # A page is closed unless it says @login_not_required, so a forgotten decorator shows nothing.
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
-    "recovery_ops.control.preferences.in_own_zone",
+    "recovery_ops.control.core.preferences.in_own_zone",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 TEMPLATES: list[dict[str, Any]] = [
@@ -148,7 +150,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "recovery_ops.control.context.console",
+                "recovery_ops.control.context_processors.template_context",
             ],
         },
     },
@@ -203,15 +205,15 @@ COOKIE_PREFIX = "__Host-recovery-" if TLS else "recovery-"
 """What the names of all cookies begin with."""
 SESSION_COOKIE_NAME = f"{COOKIE_PREFIX}session"
 CSRF_COOKIE_NAME = f"{COOKIE_PREFIX}csrf"
-MESSAGE_STORAGE = "recovery_ops.control.notices.Notices"
+MESSAGE_STORAGE = "recovery_ops.control.core.toasts.Notices"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TLS
-CSRF_FAILURE_VIEW = "recovery_ops.control.errors.forged"
+CSRF_FAILURE_VIEW = "recovery_ops.control.core.errors.forged"
 CSRF_COOKIE_HTTPONLY = True  # pages carry the token in their markup
 SESSION_COOKIE_AGE = SESSION_IDLE_S  # the middleware of `sign_in.sessions` says it anew while somebody is there
 # Local accounts, second factors and single sign-on are django-allauth's, behind addresses and pages of ours.
-ACCOUNT_ADAPTER = "recovery_ops.control.sign_in.adapters.AccountAdapter"
-MFA_ADAPTER = "recovery_ops.control.sign_in.adapters.SecondFactorAdapter"
-SOCIALACCOUNT_ADAPTER = "recovery_ops.control.sign_in.adapters.ProviderAdapter"
+ACCOUNT_ADAPTER = "recovery_ops.control.access.sign_in.allauth_adapters.AccountAdapter"
+MFA_ADAPTER = "recovery_ops.control.access.sign_in.allauth_adapters.SecondFactorAdapter"
+SOCIALACCOUNT_ADAPTER = "recovery_ops.control.access.sign_in.allauth_adapters.ProviderAdapter"
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]  # nobody signs up; without this an address is asked of everybody
 ACCOUNT_EMAIL_VERIFICATION = "none"
@@ -221,13 +223,13 @@ MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
 MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_WEBAUTHN_USER_VERIFICATION = "preferred"
 MFA_FORMS = {
-    "authenticate": "recovery_ops.control.sign_in.codes.SecondFactor",
-    "reauthenticate": "recovery_ops.control.sign_in.codes.Again",
-    "activate_totp": "recovery_ops.control.sign_in.codes.Activate",
-    "login_webauthn": "recovery_ops.control.sign_in.credentials.Login",
-    "authenticate_webauthn": "recovery_ops.control.sign_in.credentials.SecondFactor",
-    "reauthenticate_webauthn": "recovery_ops.control.sign_in.credentials.Again",
-    "add_webauthn": "recovery_ops.control.sign_in.credentials.Add",
+    "authenticate": "recovery_ops.control.access.sign_in.one_time_codes.SecondFactor",
+    "reauthenticate": "recovery_ops.control.access.sign_in.one_time_codes.Again",
+    "activate_totp": "recovery_ops.control.access.sign_in.one_time_codes.Activate",
+    "login_webauthn": "recovery_ops.control.access.sign_in.passkeys.Login",
+    "authenticate_webauthn": "recovery_ops.control.access.sign_in.passkeys.SecondFactor",
+    "reauthenticate_webauthn": "recovery_ops.control.access.sign_in.passkeys.Again",
+    "add_webauthn": "recovery_ops.control.access.sign_in.passkeys.Add",
 }
 MFA_TOTP_ISSUER = "Recovery Ops"
 MFA_TOTP_TOLERANCE = 1  # a telephone's clock may be half a minute wrong
@@ -274,7 +276,7 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.FileSystemFinder",
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
-    "recovery_ops.finders.PlotlyFinder",
+    "recovery_ops.server.static_finders.PlotlyFinder",
 ]
 # Embedded: served from where they lie, always asked again, so that an update needs no collectstatic.
 # Production: hashed names from `manage.py collectstatic`, kept by browsers for good.
@@ -302,10 +304,10 @@ CELERY_TASK_ACKS_LATE = True  # a task only says "look now": a doubled one chang
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
-CELERY_BEAT_SCHEDULER = "recovery_ops.scheduler:PersistentScheduler"
+CELERY_BEAT_SCHEDULER = "recovery_ops.server.scheduler:PersistentScheduler"
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat")
 LOOKS_WAIT_S = 120.0
-"""How long a task may wait that is asked for every few seconds: longer than a round may take (`recovery_ops.looks`).
+"""Longest wait of a periodic task in its queue, in seconds: longer than a round takes (`server/coalesced_tasks.py`).
 
 What is older is thrown away, so that a broker whose worker is gone does not fill. And clocks of two machines that
 differ by more say nothing of what was first.
@@ -344,6 +346,11 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     },
     "keep quorums": {
         "task": "recovery_ops.control.tasks.keep_quorums",
+        "schedule": 2.0,
+        "options": _LOOK,
+    },
+    "empty removed demonstrations": {
+        "task": "recovery_ops.control.tasks.empty_removed_demonstrations",
         "schedule": 2.0,
         "options": _LOOK,
     },
@@ -386,8 +393,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 300.0,
         "options": {"expires": 300.0},
     },
-    "note days of runs": {"task": "events.tasks.note_days_of_runs", "schedule": 600.0, "options": {"expires": 600.0}},
-    "sum recoveries": {"task": "events.tasks.sum_recoveries", "schedule": 60.0, "options": _LOOK},
+    "sum recoveries": {"task": "recovery_ops.control.tasks.sum_recoveries", "schedule": 60.0, "options": _LOOK},
 }
 if DEAD_MAN_URL:
     CELERY_BEAT_SCHEDULE["ping the dead man's switch"] = {
@@ -401,7 +407,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"short": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s", "datefmt": "%H:%M:%S"}},
-    "filters": {"without links": {"()": "recovery_ops.logged.WithoutLinks"}},
+    "filters": {"without links": {"()": "recovery_ops.server.log_filters.WithoutLinks"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "short"}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {

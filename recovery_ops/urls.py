@@ -7,7 +7,7 @@ from django.urls import include, path
 urlpatterns = [
     path("", include("recovery_ops.control.urls")),  # it mounts the pages of `events`, too: it knows who may look
 ]
-handler400 = "recovery_ops.control.errors.malformed"
-handler403 = "recovery_ops.control.errors.refused"
-handler404 = "recovery_ops.control.errors.missing"
-handler500 = "recovery_ops.control.errors.failed"
+handler400 = "recovery_ops.control.core.errors.malformed"
+handler403 = "recovery_ops.control.core.errors.refused"
+handler404 = "recovery_ops.control.core.errors.missing"
+handler500 = "recovery_ops.control.core.errors.failed"

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.facts import BreakerRejected
+from recovery_ops.rules.events import BreakerRejected
 from tests.journeys.playing import RAISED, Alone, InRuntime, Told
 
 pytestmark = pytest.mark.quick
 
 OUTCOMES = st.one_of(
     st.just("ok"),
-    st.sampled_from([400, 401, 403, 404, 408, 409, 412, 429, 500, 503, 529]),
+    st.sampled_from([400, 401, 402, 403, 404, 408, 409, 412, 429, 500, 503, 529]),
     st.builds(lambda name: {"raises": name}, st.sampled_from(sorted(RAISED))),
     st.builds(
         lambda kind: {"kind": kind}, st.sampled_from(["policy_denied", "idempotency_conflict", "semantic", "cancelled"])
@@ -26,7 +26,7 @@ OUTCOMES = st.one_of(
         st.integers(0, 400),
     ),
 )
-KNOBS = st.fixed_dictionaries(
+SETTINGS = st.fixed_dictionaries(
     {},
     optional={
         "max_retries": st.integers(0, 3),
@@ -39,10 +39,15 @@ KNOBS = st.fixed_dictionaries(
         "minimum_number_of_calls": st.integers(1, 4),
         "fallback_allowed": st.booleans(),
         "persistent": st.booleans(),
+        "max_wait_before_fallback_s": st.sampled_from([0.0, 1.0, 100.0]),
+        "quota_rest_s": st.sampled_from([1.0, 60.0]),
+        "retry_ratio": st.sampled_from([0.0, 0.5]),
+        "min_retries_per_s": st.sampled_from([0.0, 0.1]),
         "least_importance": st.sampled_from(["sheddable", "critical"]),
     },
 )
 SCOPE = {"operation": "search"}
+SCOPES = st.sampled_from([SCOPE, {"operation": "search:small"}])
 CALLS = st.fixed_dictionaries(
     {
         "wait_s": st.sampled_from([0.0, 1.0, 61.0]),
@@ -58,15 +63,17 @@ CALLS = st.fixed_dictionaries(
 ACTS = st.one_of(
     *(
         st.builds(
-            lambda wait, lasts, verb=verb: {"wait_s": wait, verb: SCOPE, "lasts_s": lasts},
+            lambda scope, wait, lasts, verb=verb: {"wait_s": wait, verb: scope, "lasts_s": lasts},
+            SCOPES,
             st.sampled_from([0.0, 1.0]),
             st.sampled_from([0.5, 30.0, 3600.0]),
         )
         for verb in ("trip", "disable", "observe")
     ),
-    st.just({"wait_s": 0.0, "release": SCOPE}),
-    st.just({"wait_s": 0.0, "reset": SCOPE}),
-    st.builds(lambda knobs: {"wait_s": 0.0, "policy": {"rules": [{"scope": SCOPE, "knobs": knobs}]}}, KNOBS),
+    st.builds(lambda verb, scope: {"wait_s": 0.0, verb: scope}, st.sampled_from(["release", "reset"]), SCOPES),
+    st.builds(
+        lambda settings: {"wait_s": 0.0, "policy": {"rules": [{"scope": SCOPE, "settings": settings}]}}, SETTINGS
+    ),
 )
 
 
@@ -78,11 +85,13 @@ def journeys(draw: st.DrawFn) -> dict[str, Any]:
         at_s += step["wait_s"]
         steps.append({name: value for name, value in step.items() if name != "wait_s"} | {"at_s": at_s})
     search = {
-        "is_destructive": draw(st.booleans()),
+        "idempotent": draw(st.booleans()),
         "optional": draw(st.booleans()),
         "fallback": draw(st.sampled_from([[], ["cache"]])),
+        "permission": draw(st.sampled_from(["stop", "tell_model"])),
+        **draw(st.sampled_from([{}, {"kind": "model", "chain": ["large", "small", "tiny"]}])),
         "fixes": draw(st.lists(st.sampled_from(["max_tokens", "credentials", "evidence"]), unique=True)),
-        "knobs": draw(KNOBS),
+        "settings": draw(SETTINGS),
     }
     return {"operations": {"search": search, "cache": {}}, "calls": steps}
 

@@ -14,8 +14,9 @@ from django.core.management import CommandError, call_command
 
 from events.management.commands import backup
 from events.models import Fact
-from recovery_ops.control.desired import current_revision
-from recovery_ops.control.models import AuditEntry, Override
+from recovery_ops.control.breakers.models.overrides import Override
+from recovery_ops.control.core.models.audit import AuditEntry
+from recovery_ops.control.core.revisions import current_revision
 from tests.support import stores
 from tests.support.actions import small_fleet, trip
 from tests.support.stores import sqlite_at

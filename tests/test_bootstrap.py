@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery_ops import bootstrap
+from recovery_ops.server import bootstrap
 from tests.support.processes import ROOT, Running
 
 BARE_PYTHON = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
@@ -41,8 +41,9 @@ class Checkout:
         self.index = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels)}
         (self.root / "recovery_ops" / "locks").mkdir(parents=True)
         shutil.copy(ROOT / "manage.py", self.root)
-        for name in ("__init__", "bootstrap", "environment"):
-            shutil.copy(ROOT / "recovery_ops" / f"{name}.py", self.root / "recovery_ops")
+        (self.root / "recovery_ops" / "server").mkdir()
+        for name in ("__init__", "server/__init__", "server/bootstrap", "server/environment", "server/running_servers"):
+            shutil.copy(ROOT / "recovery_ops" / f"{name}.py", self.root / "recovery_ops" / f"{name}.py")
         self.lock("1.0")
 
     def lock(self, version: str) -> None:
@@ -155,6 +156,12 @@ def test_it_runs_from_anywhere(made: Checkout, tmp_path: Path) -> None:
     with made.run("check", folder=tmp_path) as running:
         assert running.wait() == 0
     assert spoken(running)["prefix"] == str(made.root / ".venv")
+
+
+def test_environment_has_the_operators_command(made: Checkout, tmp_path: Path) -> None:
+    (made.root / "recovery_ops" / "cli.py").write_text("def main():\n    return 7\n")
+    path = os.pathsep.join([str(made.root / ".venv" / "bin"), os.environ["PATH"]])
+    assert subprocess.run(["recovery-ops"], env={"PATH": path}, cwd=tmp_path, check=False).returncode == 7
 
 
 @pytest.mark.full

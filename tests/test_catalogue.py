@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery_ops.rules.facts import ALL_FACTS
+from recovery_ops.rules.events import ALL_EVENTS
 from recovery_ops.wire.catalogue import BRIEFS, catalogue
 
 pytestmark = pytest.mark.quick
@@ -22,4 +22,4 @@ def test_the_page_is_what_the_table_says() -> None:
 
 
 def test_every_field_has_a_meaning_and_no_meaning_is_left_over() -> None:
-    assert set(BRIEFS) == {field.name for kind in ALL_FACTS for field in fields(kind)}
+    assert set(BRIEFS) == {field.name for kind in ALL_EVENTS for field in fields(kind)}

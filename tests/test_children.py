@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery_ops.children import Child
+from recovery_ops.server.child_process import Child
 from tests.support.processes import ROOT, Running, eventually
 
 POLITE = "import sys; print('up', flush=True); sys.stdin.read(); print('ended by itself')"
@@ -61,7 +61,7 @@ def test_a_kill_of_the_parent_ends_it_too(tmp_path: Path) -> None:
     parent = f"""
 import os, sys, threading
 from pathlib import Path
-from recovery_ops.children import Child
+from recovery_ops.server.child_process import Child
 deaf = "import os, time; print(os.getpid(), flush=True); [time.sleep(1) for _ in iter(int, 1)]"
 log = Path({str(tmp_path)!r}, "log")
 Child([sys.executable, "-c", deaf], env=dict(os.environ), folder=Path("/"), log=log, on_death=print).start()

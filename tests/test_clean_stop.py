@@ -13,12 +13,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+from celery import Celery
 from django.core.management import call_command
 from django.db import connection
 
 from events import keys
 from events.models import Fact
-from recovery_ops.control.models import AuditEntry
+from recovery_ops.control.core.models.audit import AuditEntry
 from tests.support import otlp
 from tests.support.otlp_server import Process
 from tests.support.processes import ROOT, Running, Server, copy_migrated_sqlite
@@ -124,6 +125,27 @@ def test_stop_under_load_leaves_one_whole_file(kind: str, data: Path, key: dict[
     assert_main_file_is_whole(data, events=load.events, audit_rows=0, are_all_told=False)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("pool", ["prefork", "threads", "solo"])
+def test_clean_stop_of_worker_leaves_one_file(pool: str, data: Path, redis_url: str) -> None:
+    """A worker beside no server, in each way that Celery runs tasks, is stopped in the middle of them."""
+    env = {
+        "RECOVERY_OPS_DATA": str(data),
+        "RECOVERY_OPS_DATABASE_URL": f"sqlite:///{data / 'db.sqlite3'}",
+        "RECOVERY_OPS_SECRET_KEY": "x" * 50,
+        "RECOVERY_OPS_BROKER_URL": redis_url,
+    }
+    worker = [sys.executable, "-m", "celery", "-A", "recovery_ops", "worker", "-P", pool, "-c", "2", "-l", "INFO"]
+    asker = Celery("asker", broker=redis_url, set_as_current=False)
+    with Running(worker, env=env, folder=ROOT) as running:
+        running.said("ready")
+        for _ in range(200):
+            asker.send_task("recovery_ops.control.tasks.keep_escalations")
+        running.said("succeeded in")
+        assert running.end(signal.SIGTERM) == 0
+    assert sorted(path.name for path in data.glob("db.sqlite3*")) == ["db.sqlite3"]
+
+
 AGENTS = """
 import sys, threading
 from recovery_ops.runtime import Recovery, Workflow
@@ -143,6 +165,7 @@ is_ready.wait()
 """
 
 
+@pytest.mark.full
 def test_agent_exit_leaves_no_log_beside_its_files(tmp_path: Path) -> None:
     with Running([sys.executable, "-c", AGENTS, str(tmp_path)], folder=ROOT) as agents:
         assert agents.wait() == 0, agents.text
@@ -156,7 +179,7 @@ ENDLESS = """
 import threading
 from django.db import connection
 from events import keys
-from recovery_ops.sqlite_connections import close_all_connections
+from recovery_ops.server.sqlite_connections import close_all_connections
 
 def count():
     with connection.cursor() as cursor:

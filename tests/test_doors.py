@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from recovery_ops.doors import SHORT_BYTES, Begun, Message, WsgiDoor
+from recovery_ops.server.asgi_apps import SHORT_BYTES, Begun, Message, WsgiDoor
 
 LIMIT = 1000
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from recovery_ops.drill.window import Window, words_of
 
 SAID = """.
-a 800000 FACT
+a 800000 EVENT
 .
 .
-b 4000 FACT
+b 4000 EVENT
 c 1000 ALWAYS
 .
 .
@@ -24,7 +24,7 @@ def test_told_and_not_committed_is_what_a_kill_catches() -> None:
 
 
 def test_the_longest_time_of_all_kills_is_told_and_that_of_transitions_by_itself() -> None:
-    slow = Window.of(".\na 500000 FACT\n.\n.\nb 31000 FACT\nc 2000 ALWAYS\n")
+    slow = Window.of(".\na 500000 EVENT\n.\n.\nb 31000 EVENT\nc 2000 ALWAYS\n")
     told = words_of([Window.of(SAID), slow])
     assert told.startswith("2 kills caught 2 facts that were told and in no file yet, 2 at most; ")
     assert "3 ms at the median and 31 ms at most, for transitions 2 and 2 ms; 0.8 s for the first fact" in told

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from recovery_ops import environment
-from recovery_ops.environment import Misconfigured
+from recovery_ops.server import environment
+from recovery_ops.server.environment import Misconfigured
 from tests.support.processes import ROOT, Running
 
 pytestmark = pytest.mark.quick

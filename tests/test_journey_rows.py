@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.rules import facts
-from recovery_ops.rules.facts import Fact
-from recovery_ops.rules.words import (
+from recovery_ops.rules import events as facts
+from recovery_ops.rules.enums import (
     BREAKER_COUNTS,
     Adjustment,
     Category,
@@ -21,6 +20,7 @@ from recovery_ops.rules.words import (
     Trigger,
     Verdict,
 )
+from recovery_ops.rules.events import Event
 from tests.journeys.playing import Told
 from tests.support.journeys import JOURNEYS, alone, read
 
@@ -34,7 +34,7 @@ class Seen:
     journey: str
     fact: facts.FailureClassified
     is_foreground: bool
-    then: Fact | None
+    then: Event | None
     """The next decision about the same operation; None where the journey ends there."""
     end: str
 
@@ -62,17 +62,20 @@ _DECISIONS = (
 
 @cache
 def seen() -> tuple[Seen, ...]:
-    """Every failure of every journey of calls that has one source for all its calls."""
+    """Every failure of every journey of calls with one source and no keys to change, by the rules' own words."""
     found: list[Seen] = []
     for name, (journey, played) in told().items():
         sources = {step.get("source", "main_agent") for step in journey.get("calls", []) if "outcomes" in step}
-        if len(sources) != 1:
+        is_declared = any("retry_on" in said for said in journey.get("operations", {}).values())
+        has_keys = any("credentials" in said for said in journey.get("operations", {}).values())
+        if len(sources) != 1 or is_declared or has_keys:
             continue
         is_foreground = sources == {"main_agent"}
         for index, fact in enumerate(played.facts):
             if isinstance(fact, facts.FailureClassified):
-                later = (one for one in played.facts[index + 1 :] if isinstance(one, _DECISIONS))
-                found.append(Seen(name, fact, is_foreground, next(later, None), played.ends[-1]))
+                later = [one for one in played.facts[index + 1 :] if isinstance(one, _DECISIONS)]
+                then = next((one for one in later if one.operation == fact.operation), None)
+                found.append(Seen(name, fact, is_foreground, then, played.ends[-1]))
     return tuple(found)
 
 
@@ -109,6 +112,7 @@ FIRST_HANDLER: dict[Category, Handler] = {
     Category.AUTH: FIXED(Adjustment.REFRESH_CREDENTIALS),
     Category.PERMISSION: ASKED("policy_review"),
     Category.POLICY_DENIED: ASKED("policy_review"),
+    Category.CONTENT_REFUSED: FAILS,
     Category.NOT_FOUND: FAILS,
     Category.CONFLICT: RETRY,
     Category.IDEMPOTENCY_CONFLICT: FAILS,

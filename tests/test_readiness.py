@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.contrib.sessions.models import Session
 
-from recovery_ops.readiness import write_and_forget
+from recovery_ops.server.health import write_and_forget
 from tests.support.engines import engine
 
 __all__ = ["engine"]  # the fixture

@@ -112,7 +112,7 @@ def test_a_second_server_on_the_same_data_says_who_has_it(start_server: StartSer
     assert httpx.get(f"{first.url}/healthz").status_code == 200
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_cleanly_and_the_next_start_goes_on(
     start_server: StartServer, tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -11,7 +11,7 @@ import brotli  # type: ignore[import-untyped]  # it ships no types
 import pytest
 from django.test import Client, override_settings
 
-from recovery_ops.static_files import compressed_forms
+from recovery_ops.server.static_files import compressed_forms
 
 STYLES = "/static/app.css"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -16,6 +17,7 @@ SCHEMES = ("light", "dark", "light, more contrast", "dark, more contrast")
 TEXTS = ("ink", "ink-2", "ink-3")
 GROUNDS = ("page", "panel", "raised", "sunken", "hover")
 STATES = ("closed", "half-open", "open", "forced-open", "unknown")
+SERIES = ("series-1", "series-2", "series-3", "series-4", "unknown")
 LEAST_TEXT, LEAST_GRAPHIC, LEAST_DISTANCE = 4.5, 3.0, 20.0
 
 SEEN: dict[str, tuple[tuple[float, float, float], ...]] = {
@@ -117,17 +119,18 @@ def test_text_can_be_read_on_every_ground(scheme: str) -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_fills_and_edges_of_controls_stand_out(scheme: str) -> None:
     colours = COLOURS[scheme]
-    pairs = [(name, ground) for name in (*STATES, "control") for ground in ("page", "panel")]
+    pairs = [(name, ground) for name in (*STATES, *SERIES, "control") for ground in ("page", "panel")]
     weak = {pair: contrast(colours[pair[0]], colours[pair[1]]) for pair in pairs}
     assert {pair: found for pair, found in weak.items() if found < LEAST_GRAPHIC} == {}
 
 
+@pytest.mark.parametrize("together", [STATES, SERIES], ids=["states", "series"])
 @pytest.mark.parametrize("eyes", SEEN)
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_states_can_be_told_apart(scheme: str, eyes: str) -> None:
+def test_states_and_series_can_be_told_apart(scheme: str, eyes: str, together: Sequence[str]) -> None:
     colours = COLOURS[scheme]
     near = {
         (one, other): distance(seen_as(colours[one], eyes), seen_as(colours[other], eyes))
-        for one, other in combinations(STATES, 2)
+        for one, other in combinations(together, 2)
     }
     assert {pair: found for pair, found in near.items() if found < LEAST_DISTANCE} == {}

@@ -16,9 +16,10 @@ from django.contrib.auth import get_user_model
 
 from events.keys import revoke_key
 from events.models import AgentKey
-from recovery_ops.control.first_account import FILE_NAME, ensure_first_account
-from recovery_ops.control.fleet import fleet_key
-from recovery_ops.control.roles import Role, grants_of
+from recovery_ops.control.access.first_account import FILE_NAME, ensure_first_account
+from recovery_ops.control.access.selectors import grants_of
+from recovery_ops.control.core.permissions import Role
+from recovery_ops.control.demo_fleet import fleet_key
 from tests.support.processes import ROOT, Running, Server, eventually
 
 StartServer = Callable[..., Server]
@@ -62,6 +63,7 @@ def test_the_demonstration_reports_and_nothing_of_it_stays(tmp_path: Path, numbe
     with Server(tmp_path / "data", has_demo=True, is_first_start=True) as server:
         server.said("the first facts are in", timeout_s=180)
         members = playing(tmp_path / "data")
+        assert "/?environment=demo" in server.text
         assert len(members) > 8
         assert server.end(number) == code
         eventually(lambda: playing(tmp_path / "data") == set(), what="the end of the fleet")

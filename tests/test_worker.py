@@ -16,9 +16,9 @@ from celery.schedules import schedule
 from django.conf import settings
 
 from recovery_ops.celery import app
-from recovery_ops.looks import Looks
-from recovery_ops.scheduler import Scheduler
-from recovery_ops.server import EmbeddedCelery
+from recovery_ops.server.coalesced_tasks import Looks
+from recovery_ops.server.scheduler import Scheduler
+from recovery_ops.server.supervisor import EmbeddedCelery
 
 done = threading.Event()
 go_on = threading.Event()

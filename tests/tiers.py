@@ -7,10 +7,13 @@ fails the collection, and so does one with two marks at the same level.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,7 @@ PLACES = {
     "tests": "default",
     "tests/bench": "full",
     "tests/browser": "full",
+    "tests/cli": "default",
     "tests/control": "default",
     "tests/demo": "full",
     "tests/docs": "default",
@@ -55,18 +59,20 @@ SLICES = {
         _AGENT,
     ),
     "events": Slice(("tests/events", "tests/exporters"), ("events", *_AGENT[:2])),
-    "control": Slice(("tests/control", "tests/docs"), ("recovery_ops/control", "recovery_ops/cli", "docs")),
+    "control": Slice(
+        ("tests/control", "tests/cli", "tests/docs"), ("recovery_ops/control", "recovery_ops/cli", "docs")
+    ),
     "browser": Slice(("tests/browser",), _PAGES),
     "flows": Slice(("tests/flows", "tests/demo"), ("recovery_ops/control", "recovery_ops/demo", "docs/production")),
     "process": Slice(
         ("tests/test_", "tests/bench"),
-        ("manage.py", *(f"recovery_ops/{name}" for name in ("bench", "drill", "locks", *_LOOSE))),
+        ("manage.py", *(f"recovery_ops/{name}" for name in ("bench", "drill", "locks", "server", *_LOOSE))),
     ),
 }
 """A test of the `full` tier is in the first slice whose path begins its own; `tests/test_` is every loose file."""
 
-_EVERYWHERE = ("tests/conftest.py", "tests/settings.py", "tests/tiers.py", "tests/support", "pyproject.toml", ".ci")
-"""What every slice depends on."""
+_EVERYWHERE = ("tests/conftest.py", "tests/settings.py", "tests/tiers.py", "pyproject.toml", ".ci")
+"""Paths that every slice depends on. A change of a module in tests/support asks for the slices that import it."""
 
 
 def tier_of(item: pytest.Item) -> str:
@@ -100,10 +106,35 @@ def slice_of(path: str) -> str:
 
 def slices_for(changed: Iterable[str]) -> list[str]:
     """The slices that changed files ask for, in the order of the table."""
-    paths = list(changed)
+    paths = {path for one in changed for path in _with_importers(one)}
     if any(path.startswith(_EVERYWHERE) for path in paths):
         return list(SLICES)
     return [name for name, one in SLICES.items() if any(path.startswith((*one.product, *one.tests)) for path in paths)]
+
+
+def _with_importers(path: str) -> set[str]:
+    """A module of tests/support with the files of tests that import it, also through others; else the path alone."""
+    found, waiting = {path}, [path]
+    while waiting:
+        if (one := waiting.pop()).startswith("tests/support/"):
+            new = _importers_by_module().get(one.removesuffix(".py").replace("/", "."), set()) - found
+            found |= new
+            waiting.extend(new)
+    return found
+
+
+@cache
+def _importers_by_module() -> dict[str, set[str]]:
+    """The files below tests that import a module of tests/support, by its dotted name."""
+    importers: dict[str, set[str]] = defaultdict(set)
+    for file in (ROOT / "tests").rglob("*.py"):
+        text, path = file.read_text(), str(file.relative_to(ROOT))
+        for module in re.findall(r"\btests\.support\.\w+", text):
+            importers[module].add(path)
+        for names in re.findall(r"^from tests\.support import (.+)$", text, re.MULTILINE):
+            for name in re.findall(r"\w+", names):
+                importers[f"tests.support.{name}"].add(path)
+    return importers
 
 
 def wanted_tiers(chosen: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from events.capacity.models import CapacityArrangement, CapacityEvent, CapacityL
 from events.models import Fact
 from events.moments import US_PER_S
 from events.queries.sums import FAILED
-from recovery_ops.rules.outages import OUTAGE_COUNTS
+from recovery_ops.rules.incidents.detection import OUTAGE_COUNTS
 
 _COUNTED = [category.value for category in OUTAGE_COUNTS]
 _BETWEEN = "Choose one between its first and its last."
@@ -205,9 +205,10 @@ def _close(made: CapacityArrangement) -> None:
     CapacityEvent.objects.filter(pk=before.pk).update(last_us=last_us, read_us=0)
 
 
-def arrangements_of(environment: str, numbers: Sequence[int]) -> list[CapacityArrangement]:
-    """Those in force that these events have to do with, newest first. One query."""
-    held = CapacityArrangement.objects.filter(environment=environment, ended_at=None)
+def arrangements_of(environment: str, numbers: Sequence[int], *, with_ended: bool = False) -> list[CapacityArrangement]:
+    """Those in force that these events have to do with, newest first; `with_ended`: those undone, too. One query."""
+    held = CapacityArrangement.objects.filter(environment=environment)
+    held = held if with_ended else held.filter(ended_at=None)
     about = Q(event__in=numbers) | Q(other__in=numbers)
     about |= Q(event__merged_into__in=numbers) | Q(other__merged_into__in=numbers)
     return list(held.filter(about).order_by("-pk"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -14,17 +14,24 @@ from django.db.models.functions import Coalesce
 from events.capacity.bounds import bounds_of
 from events.capacity.models import CapacityEvent, CapacityLook
 from events.capacity.moves import moves_from
-from events.capacity.rows import CapacityEventRow, Spent, categories_of, owner_of, regional_name, united
+from events.capacity.rows import (
+    AttributionChange,
+    CapacityEventRow,
+    Owner,
+    Spent,
+    categories_of,
+    owner_of,
+    regional_name,
+    united,
+)
 from events.models import Fact
 from events.moments import US_PER_S, from_us, to_us
 from events.queries.readings import number_in
 from events.queries.sums import FAILED, capacity_name
-from events.queries.trouble import failure_row
-from events.rows import FailureRow
 from events.runs.struck import Struck
-from recovery_ops.rules.facts import FailureClassified
-from recovery_ops.rules.outages import OUTAGE_COUNTS, OUTAGE_KNOBS, OutageBounds, parse_outage_bounds
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.events import FailureClassified
+from recovery_ops.rules.incidents.detection import OUTAGE_SETTINGS, OutageBounds, parse_outage_bounds
 from recovery_ops.wire import names
 
 EVENTS_MOST = 500
@@ -191,7 +198,7 @@ def newest_over(environment: str, *, now: datetime, bounds: OutageBounds | None 
 
 def events_going_on(environment: str, *, now: datetime) -> list[CapacityEventRow]:
     """Those that are not over, the newest first. One query."""
-    since_us = to_us(now) - int(OUTAGE_KNOBS["quiet_s"].maximum or 0) * US_PER_S
+    since_us = to_us(now) - int(OUTAGE_SETTINGS["quiet_s"].maximum or 0) * US_PER_S
     hot = _known(environment).filter(last_us__gte=since_us).order_by()
     heads = hot.values_list(Coalesce("part_of_id", "id"))
     late = _known(environment).filter(Q(last_us__gte=since_us) | Q(pk__in=heads) | Q(part_of__in=heads))
@@ -217,25 +224,6 @@ def similar_before(row: CapacityEventRow, environment: str, *, now: datetime) ->
     read = list(parts.annotate(bounds=_bounds_beside(environment)))
     rows = _wholes(read, now, _quiet_us(parse_outage_bounds(read[0].bounds, "bounds", []))) if read else []
     return sorted(rows, key=lambda one: one.started, reverse=True)
-
-
-def failures_in(row: CapacityEventRow, environment: str, *, limit: int = 20) -> list[FailureRow]:
-    """Its newest failures, while they are kept. One query; index `fact_by_event`."""
-    about = Q()
-    for part in row.parts or (row,):
-        one = Q(provider=part.provider, model=part.model, at_us__gte=to_us(part.started), at_us__lte=to_us(part.last))
-        one &= Q(region=part.region or None)
-        about |= one & Q(operation=part.operation) if part.operation else one
-    facts = Fact.objects.filter(
-        about,
-        environment=environment,
-        event=FAILED,
-        at_us__gte=to_us(row.started),
-        at_us__lte=to_us(row.last),
-        category__in=[one.value for one in OUTAGE_COUNTS],
-    )
-    newest = facts.select_related("agent").order_by("-at_us", "-sequence_number", "-id")
-    return [failure_row(fact) for fact in newest[:limit]]
 
 
 def _known(environment: str) -> QuerySet[CapacityEvent]:
@@ -327,4 +315,15 @@ def _row(event: CapacityEvent, now: datetime, quiet_us: int) -> CapacityEventRow
             cost_runs=event.cost_runs,
         ),
         merged_into=event.merged_into_id,
+        attributions=tuple(_attribution(one, event.pk) for one in event.attributions),
+    )
+
+
+def _attribution(stored: Mapping[str, Any], number: int) -> AttributionChange:
+    return AttributionChange(
+        at=from_us(stored["at_us"]),
+        number=number,
+        before=Owner(stored["from"]),
+        after=Owner(stored["to"]),
+        categories=categories_of(stored["categories"]),
     )

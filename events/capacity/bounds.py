@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from events.capacity.models import CapacityLook
-from recovery_ops.rules.outages import OutageBounds, outage_bounds_document, parse_outage_bounds
+from recovery_ops.rules.incidents.detection import OutageBounds, outage_bounds_document, parse_outage_bounds
 
 
 def bounds_of(environment: str) -> OutageBounds:

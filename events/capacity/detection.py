@@ -20,8 +20,8 @@ from events.capacity.models import CapacityEvent, CapacityLook
 from events.capacity.reach import read_anew
 from events.models import MinuteSum
 from events.moments import US_PER_S, to_us
-from recovery_ops.rules.one_outage import Backend
-from recovery_ops.rules.outages import OUTAGE_COUNTS, Interval, OutageBounds, merged, regional_outages
+from recovery_ops.rules.incidents.detection import OUTAGE_COUNTS, Interval, OutageBounds, merged, regional_outages
+from recovery_ops.rules.incidents.merging import Backend
 
 LOOKED_AT = timedelta(minutes=10)
 """How far the quick look reaches back: more than two looks lie apart, and than a neighbour that is merged."""

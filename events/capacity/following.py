@@ -19,7 +19,7 @@ from events.moments import US_PER_S, to_us
 from events.queries.readings import Attributes, length_s_or_none, number_or_none
 from events.runs.rows import RunFact
 from events.runs.stored import facts_of
-from recovery_ops.rules.facts import Escalated, RetryScheduled, RunFinished
+from recovery_ops.rules.events import Escalated, RetryScheduled, RunFinished
 from recovery_ops.wire import names
 
 RUNS_MOST = 200
@@ -29,6 +29,8 @@ FAILURES_READ = 2_000
 EVERY_S = 10
 GRACE_S = 30.0
 """The attempt after a wait says nothing while it lasts: so long a run still waits that has waited long enough."""
+_TOKENS_MOST = 2**63 - 1
+"""The most that the column holds."""
 _AT_ONCE = 100
 """SQLite puts at most 500 parts into one statement."""
 
@@ -77,7 +79,7 @@ def _followed(event: CapacityEvent, now_us: int, *, within_s: float) -> dict[str
             costs.append(cost)
     return {
         "waits": sorted(waits),
-        "tokens": int(sum(tokens)),
+        "tokens": min(_TOKENS_MOST, int(sum(tokens))),
         "tokens_runs": len(tokens),
         "cost_usd": sum(costs),
         "cost_runs": len(costs),

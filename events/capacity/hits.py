@@ -18,8 +18,8 @@ from events.capacity.models import CapacityArrangement, CapacityEvent
 from events.models import Fact, MinuteSum
 from events.moments import MINUTE_S, US_PER_S
 from events.queries.sums import FAILED
-from recovery_ops.rules.one_outage import Backend
-from recovery_ops.rules.outages import OUTAGE_COUNTS, Hit, OutageBounds
+from recovery_ops.rules.incidents.detection import OUTAGE_COUNTS, Hit, OutageBounds
+from recovery_ops.rules.incidents.merging import Backend
 
 READ_MOST = 5_000
 """Failures of one backend read at once. Of a minute with more, which is a flood, in each region the first and the last

@@ -12,8 +12,8 @@ from events.capacity.hits import Subject
 from events.capacity.models import CapacityArrangement, CapacityEvent
 from events.capacity.rows import owner_word
 from events.moments import US_PER_S
-from recovery_ops.rules.one_outage import Part, wholes
-from recovery_ops.rules.outages import Interval, OutageBounds
+from recovery_ops.rules.incidents.detection import Interval, OutageBounds
+from recovery_ops.rules.incidents.merging import Part, wholes
 
 
 def arrange_between(environment: str, start_us: int, end_us: int, bounds: OutageBounds) -> None:

@@ -66,6 +66,9 @@ class CapacityEvent(models.Model):
     is_ours = models.BooleanField(
         default=False, help_text="Most of what never reached the service failed on our side: no name, no route."
     )
+    attributions = models.JSONField(
+        default=list, help_text="Each change of its attribution: at_us, from, to, and the failures by category then."
+    )
 
     followed_us = models.BigIntegerField(default=0, help_text="When the runs it reached were last asked.")
     follow_until_us = models.BigIntegerField(default=0, help_text="Until when they are asked again.")

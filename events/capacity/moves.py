@@ -15,7 +15,7 @@ from events.capacity.models import CapacityEvent
 from events.models import Fact
 from events.moments import US_PER_S, from_us
 from events.queries.readings import MOVED
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
 
 BREAKERS_MOST = 20
 """Those that opened most often; every instance has its own of each."""

@@ -9,7 +9,7 @@ from django.db.models import Q, Sum
 from events.capacity.rows import CapacityEventRow
 from events.models import MinuteSum
 from events.moments import MINUTE_S, US_PER_S, from_us, to_us
-from recovery_ops.rules.outages import OUTAGE_COUNTS
+from recovery_ops.rules.incidents.detection import OUTAGE_COUNTS
 
 _MINUTE_US = MINUTE_S * US_PER_S
 _READ_FOR = timedelta(hours=24)

@@ -20,9 +20,9 @@ from events.models import Agent, Fact, MinuteSum
 from events.moments import MINUTE_S, US_PER_S, to_us
 from events.queries.readings import Attributes, number_or_none, text_of, whole_or_none
 from events.queries.sums import FAILED
-from recovery_ops.rules.evidence.our_side import failed_on_our_side
-from recovery_ops.rules.facts import FailureClassified, FallbackActivated
-from recovery_ops.rules.outages import OUTAGE_COUNTS, OutageBounds
+from recovery_ops.rules.classification.local_network import failed_on_our_side
+from recovery_ops.rules.events import FailureClassified, FallbackActivated
+from recovery_ops.rules.incidents.detection import OUTAGE_COUNTS, OutageBounds
 from recovery_ops.wire import names
 
 READ_MOST = 5_000
@@ -30,6 +30,8 @@ READ_MOST = 5_000
 READ_EVERY_S = 15
 """How far an outage grows before its numbers are read again, while it goes on."""
 OPERATIONS_MOST = 20
+ATTRIBUTIONS_MOST = 50
+"""The newest changes of an event's attribution that are kept."""
 FOLLOWED_S = 3600
 """How long after its last failure the runs that it reached are followed."""
 _SAID_READ = 200
@@ -55,9 +57,13 @@ def read_reach(environment: str, now: datetime) -> int:
             until_us = max(event.follow_until_us, event.last_us + FOLLOWED_S * US_PER_S)
             changes = {"read_us": event.last_us, "follow_until_us": until_us, **numbers}
             before = owner_word(event.categories, is_ours=event.is_ours)
-            if before == owner_word(numbers["categories"], is_ours=numbers["is_ours"]):
+            after = owner_word(numbers["categories"], is_ours=numbers["is_ours"])
+            if before == after:
                 count += same.update(**changes)
                 continue
+            if before and after:
+                changed = {"at_us": event.last_us, "from": before, "to": after, "categories": numbers["categories"]}
+                changes["attributions"] = [*event.attributions, changed][-ATTRIBUTIONS_MOST:]
             with arranged_by_one(environment):  # whose it is decides what it is one with: both or neither
                 count += same.update(**changes)
                 arrange_between(environment, event.started_us, event.last_us, bounds)

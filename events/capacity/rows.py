@@ -1,4 +1,4 @@
-"""Capacity events as pages and programs read them, and the words for them."""
+"""Capacity incidents as pages and programs read them, and their labels."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TypeVar
 from events.capacity.moves import BreakerMoves, united_moves
 from events.queries.sums import capacity_name
 from events.wording import listing
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.enums import Category
 
 
 class Owner(StrEnum):
-    """Whose trouble it is: who could end it."""
+    """Attribution: who could end it."""
 
     PROVIDER = "provider"
     QUOTA = "quota"
@@ -24,16 +24,16 @@ class Owner(StrEnum):
 
 
 OWNER_WORDS: dict[Owner, str] = {
-    Owner.PROVIDER: "Provider overloaded, nothing for us to do",
+    Owner.PROVIDER: "Provider overloaded, no action needed",
     Owner.QUOTA: "Our quota",
-    Owner.NETWORK: "Our network: no name or no route from here",
-    Owner.UNREACHABLE: "Not reachable from here",
+    Owner.NETWORK: "Our network: no DNS answer or no route",
+    Owner.UNREACHABLE: "Unreachable: provider or network",
 }
 OWNER_CHIPS: dict[Owner, str] = {
-    Owner.PROVIDER: "provider overloaded",
+    Owner.PROVIDER: "provider",
     Owner.QUOTA: "our quota",
     Owner.NETWORK: "our network",
-    Owner.UNREACHABLE: "not reachable",
+    Owner.UNREACHABLE: "unreachable",
 }
 
 NAMED_SHARE = 0.02
@@ -60,6 +60,18 @@ class Spent:
     def cost_usd_of(self, runs: int) -> float | None:
         """The same in US dollars."""
         return self.cost_usd * max(1.0, runs / self.cost_runs) if self.cost_runs else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributionChange:
+    """When the attribution of an outage became another, and its failures by category then: the reason."""
+
+    at: datetime
+    number: int
+    """Of which part of it."""
+    before: Owner
+    after: Owner
+    categories: Mapping[Category, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +115,8 @@ class CapacityEventRow:
     """Runs whose last word is a wait that is not over."""
     spent: Spent
     merged_into: int | None
+    attributions: tuple[AttributionChange, ...] = ()
+    """Changes of its attribution, the oldest first."""
     parts: tuple[CapacityEventRow, ...] = ()
     """What people made one event of, the lowest number first; empty for an event that is by itself."""
 
@@ -194,6 +208,7 @@ def united(number: int, parts: Sequence[CapacityEventRow]) -> CapacityEventRow:
         waiting=max(part.waiting for part in ordered),
         spent=most.spent,
         merged_into=None,
+        attributions=tuple(sorted((one for part in ordered for one in part.attributions), key=lambda one: one.at)),
         parts=tuple(ordered),
     )
 

@@ -16,8 +16,14 @@ from events.queries import degradations, fleet
 from events.queries.readings import number_in
 from events.queries.sums import FAILED
 from events.rows import DegradationRow
-from events.stored_json import text_at
-from recovery_ops.rules.facts import AttemptSucceeded, DegradationStarted, FallbackActivated, ModelFallback, RunFinished
+from events.stored_json import text_at, value_at
+from recovery_ops.rules.events import (
+    AttemptSucceeded,
+    DegradationStarted,
+    FallbackActivated,
+    ModelFallback,
+    RunFinished,
+)
 from recovery_ops.wire import names
 
 READ_MOST = 1_000
@@ -29,8 +35,10 @@ _ANSWERED, _SWITCHED = names.EVENTS[FallbackActivated].name, names.EVENTS[ModelF
 _BEGAN, _SUCCEEDED = names.EVENTS[DegradationStarted].name, names.EVENTS[AttemptSucceeded].name
 _WITHDRAWN = "withdrawn"
 _FINISHED = names.EVENTS[RunFinished].name
-_SAID = {name: text_at(names.attribute_of(FallbackActivated, name)) for name in ("fallback", "warning", "data_age_s")}
-_COST = text_at(names.attribute_of(RunFinished, "cost_usd"))
+_SAID = {name: text_at(names.attribute_of(FallbackActivated, name)) for name in ("fallback", "warning")} | {
+    "data_age_s": value_at(names.attribute_of(FallbackActivated, "data_age_s"))
+}
+_COST = value_at(names.attribute_of(RunFinished, "cost_usd"))
 
 
 class _Answer(NamedTuple):
@@ -176,6 +184,7 @@ def _reduction(
     said = next((one for one in mine if one.warning or one.data_age_s is not None), None)  # the newest first
     return Reduction(
         operation=operation,
+        has_operation=any(row.operation for row in rows),
         kind=first.kind,
         from_name=first.from_name or operation,
         to_name=first.to_name,

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from events.moments import to_us
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.enums import Category
 
 KIND_WORDS = {
     "fallback": "answered by",
@@ -45,6 +45,8 @@ class Reduction:
     """
 
     operation: str
+    """Its operation; where no instance names one, the name of the capability itself."""
+    has_operation: bool
     kind: str
     from_name: str
     to_name: str
@@ -91,6 +93,7 @@ class Capability:
     """One capability over a window: how it stands, how often and for how long it was reduced, and in which ways."""
 
     operation: str
+    has_operation: bool
     standing: Standing
     stand_ins: tuple[str, ...]
     times: int
@@ -156,6 +159,7 @@ def _capability(operation: str, rows: list[Reduction], now: datetime) -> Capabil
         until = ended if until is None else max(until, ended)
     return Capability(
         operation=operation,
+        has_operation=any(row.has_operation for row in rows),
         standing=standing,
         stand_ins=tuple(sorted({row.to_name or "nothing" for row in rows})),
         times=len(rows),

@@ -7,8 +7,18 @@ runtime obeys classify them, and what comes out are records like any other, mark
 
 from __future__ import annotations
 
+from events.derived.coding_agents import agent_event_of, derive_from_agent_event
 from events.derived.facts import Keys
 from events.derived.logs import derive_from_log, is_exception
 from events.derived.spans import Derived, Rules, derive_from_spans
 
-__all__ = ["Derived", "Keys", "Rules", "derive_from_log", "derive_from_spans", "is_exception"]
+__all__ = [
+    "Derived",
+    "Keys",
+    "Rules",
+    "agent_event_of",
+    "derive_from_agent_event",
+    "derive_from_log",
+    "derive_from_spans",
+    "is_exception",
+]

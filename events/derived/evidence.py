@@ -1,29 +1,22 @@
 """What the attributes of a span or an exception say about an error, in the words that the rules classify by.
 
-Only a vendor's own words count: a status that stands where an SDK puts it, a body that follows an SDK's prefix. A
-number somewhere in a sentence is no status.
+What a text quotes (a status, a body) is read by the rules, for agents and for the server alike.
 """
 
 from __future__ import annotations
 
-import ast
 import errno
-import json
-import re
 
+from events.derived.naming import provider_of
 from events.derived.readings import TEXT_CHARS, Attributes, text_of, whole_of
-from recovery_ops.rules.evidence.bodies import codes_in, innermost, message_in, status_in
-from recovery_ops.rules.evidence.codes import normal_code
-from recovery_ops.rules.failures import Signal
-from recovery_ops.wire import foreign
+from recovery_ops.rules.classification.classify import Signal
+from recovery_ops.rules.classification.codes import GRPC, category_of_kind, normal_code
+from recovery_ops.rules.classification.error_bodies import codes_in, innermost, kind_in, message_in, status_in
+from recovery_ops.rules.classification.exception_types import qualified_name_of
+from recovery_ops.wire import otel_names as foreign
 
 _MOST_HEADERS = 32
-
-_SAID_STATUS = re.compile(
-    r"\A(?:Error code: |HTTP Error |(?:Client|Server) error ')?([45]\d\d)(?= - |: | [A-Z{]|\.|'|\Z)"
-)
-"""openai and anthropic, urllib, httpx, requests, google-genai and openai for JavaScript."""
-_SAID_BODY = re.compile(r"\A(?:Error code: \d{3} - |\d{3} [A-Z_]+\. |\d{3} )(?=\{)")
+_FAILED_ANSWERS = frozenset({"error", "failed"})
 
 _TIMEOUT, _REFUSED, _RESET = "TimeoutError", "ConnectionRefusedError", "ConnectionResetError"
 _NAME_UNKNOWN, _UNREADABLE = "socket.gaierror", "json.JSONDecodeError"
@@ -75,31 +68,28 @@ _AS_IN_PYTHON = {
     "RangeError": "ValueError",
 }
 """Exceptions of other languages → what the rules know them by."""
-_GRPC = (
-    *("", "cancelled", "grpc_unknown", "invalid_argument", "deadline_exceeded", "not_found", "already_exists"),
-    *("permission_denied", "resource_exhausted", "failed_precondition", "aborted", "out_of_range", "unimplemented"),
-    *("internal", "unavailable", "data_loss", "unauthenticated"),
-)
-"""The codes of gRPC by number."""
-_VENDORS_SDK = {"openai": "openai", "anthropic": "anthropic"}
+_VENDORS_SDK = {"openai": "openai", "anthropic": "anthropic", "azure.ai.openai": "openai"}
 
 
 def signal_of(given: Attributes, message: str, answered: object = None) -> Signal:
     """The error that these attributes describe; `message` for where it is not among them, and the body that was
     `answered` where it is known, and not only in what an SDK wrote.
     """
-    told = (text_of(given, (foreign.EXCEPTION_MESSAGE,)) or message)[:TEXT_CHARS]
+    told = (text_of(given, (foreign.EXCEPTION_MESSAGE,)) or message or text_of(given, (foreign.ERROR_MESSAGE,)))[
+        :TEXT_CHARS
+    ]
     error_type = text_of(given, (foreign.ERROR_TYPE,))
     exception_type = text_of(given, (foreign.EXCEPTION_TYPE,)) or (error_type if _is_a_type(error_type) else "")
-    body = innermost(_body_in(told) if answered is None else answered)
-    said = _SAID_STATUS.match(told)
+    body = innermost(answered)
+    kind = kind_in(body)
     status = whole_of(given, foreign.HTTP_STATUS) or whole_of(given, (foreign.ERROR_TYPE,)) or status_in(body)
     codes = [*codes_in(body), *_codes(given, error_type)]
     return Signal(
-        types=(_names(exception_type, text_of(given, foreign.PROVIDER)),) if exception_type else (),
+        types=(_names(exception_type, provider_of(given)),) if exception_type else (),
         code=codes[0] if codes else None,
         other_codes=tuple(codes[1:]),
-        status_code=status if status and 100 <= status <= 599 else int(said[1]) if said else None,
+        kind=kind if category_of_kind(kind) else None,
+        status_code=status if status and 100 <= status <= 599 else None,
         headers=_headers(given),
         message=(message_in(body) or told)[:TEXT_CHARS],
         body=body,
@@ -119,8 +109,11 @@ def _names(exception_type: str, provider: str) -> tuple[str, ...]:
     known = _AS_IN_PYTHON.get(name)
     if known is not None:
         return (name, known)
-    library = _VENDORS_SDK.get(provider.lower())
-    return (name, f"{library}.{name}") if library and "." not in name else (name,)
+    if "." in name:
+        return (name,)
+    library = _VENDORS_SDK.get(provider)
+    full = f"{library}.{name}" if library else qualified_name_of(name)
+    return (name, full) if full else (name,)
 
 
 def _errno(exception_type: str) -> int | None:
@@ -134,7 +127,7 @@ def _codes(given: Attributes, error_type: str) -> list[str]:
     if error_type and not error_type.isdecimal() and error_type != "_OTHER":
         found.append(normal_code(error_type))
     number = whole_of(given, foreign.RPC_STATUS)
-    word = _GRPC[number] if number is not None and 0 < number < len(_GRPC) else ""
+    word = GRPC[number] if number is not None and 0 < number < len(GRPC) else ""
     word = word or normal_code(text_of(given, foreign.RPC_STATUS))
     state = text_of(given, foreign.DB_STATUS)
     if word:
@@ -161,6 +154,24 @@ def _header_attributes(given: Attributes) -> dict[str, tuple[str, str]]:
     return found
 
 
+def is_failed_answer(given: Attributes) -> bool:
+    """Whether a model's answer says that it failed, on a span that does not."""
+    if text_of(given, foreign.RESPONSE_STATUS).lower() in _FAILED_ANSWERS:
+        return True
+    return any(reason.lower() in _FAILED_ANSWERS for reason in _finish_reasons(given))
+
+
+def _finish_reasons(given: Attributes) -> list[str]:
+    """At most 16 reasons; OpenLLMetry writes one as a text, others a list as JSON."""
+    for name in foreign.FINISH_REASONS:
+        said = given.get(name)
+        if type(said) is str:
+            return said[:200].strip('[]" ').replace('"', "").split(",")
+        if type(said) is list:
+            return [one for one in said[:16] if type(one) is str]
+    return []
+
+
 def read_of(given: Attributes) -> dict[str, object]:
     """What of these attributes may say something: no more than there are names that are read, and the most headers.
 
@@ -173,17 +184,3 @@ def read_of(given: Attributes) -> dict[str, object]:
         for name, value in given.items()
         if name in foreign.READ or name in headers
     }
-
-
-def _body_in(message: str) -> object:
-    """The body that an SDK wrote behind the status: JSON, or a dictionary as Python writes it."""
-    prefix = _SAID_BODY.match(message)
-    if prefix is None:
-        return None
-    text = message[prefix.end() :].rstrip()
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return read(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-            continue
-    return None

@@ -9,21 +9,25 @@ their order in it, those that were logged by the order in which they came, which
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
 from collections import Counter
 from collections.abc import Sequence
 
 from events.derived.evidence import signal_of
-from events.derived.naming import Identity
-from events.derived.readings import Attributes, class_name_of, start_of, whole_of
+from events.derived.naming import Identity, kind_of, run_of
+from events.derived.readings import Attributes, class_name_of, number_in, start_of, text_of, whole_of
 from events.sent import Sent
-from recovery_ops.rules.classification import ClassificationRule
-from recovery_ops.rules.facts import Fact, FailureClassified, ModelFallback, Record
-from recovery_ops.rules.failures import Failure, classify
-from recovery_ops.rules.words import Category
-from recovery_ops.wire import encode, foreign, names
+from recovery_ops.rules.classification.classify import Failure, classify
+from recovery_ops.rules.enums import Category, DelaySource
+from recovery_ops.rules.events import Event, FailureClassified, ModelFallback, Record, RetryScheduled
+from recovery_ops.rules.policy.classification_rules import ClassificationRule
+from recovery_ops.wire import encode, names
+from recovery_ops.wire import otel_names as foreign
 
 _NS_PER_S = 1_000_000_000
+_MOST_ATTEMPTS = 1000
+_MESSAGE = names.attribute_of(FailureClassified, "message")
 
 
 class Keys:
@@ -107,6 +111,21 @@ def failure_fact(
     )
 
 
+def retry_fact(identity: Identity, given: Attributes, at_ns: int) -> RetryScheduled:
+    """A retry that instrumentation notes; `attempt` is that of the coming one, 2 where nothing tells it."""
+    failure = None
+    if any(name in given for name in (*foreign.HTTP_STATUS, foreign.ERROR_TYPE, *foreign.EXCEPTIONS)):
+        failure = failure_of(given, "", at_ns, identity, ())
+    attempt, delay_s = whole_of(given, foreign.ATTEMPT), number_in(given, foreign.RETRY_DELAY_S)
+    return RetryScheduled(
+        operation=identity.operation,
+        attempt=attempt if attempt is not None and 2 <= attempt <= _MOST_ATTEMPTS else 2,
+        delay_s=delay_s or 0.0,
+        delay_source=DelaySource.IMMEDIATE if not delay_s else DelaySource.BACKOFF,
+        category=Category.UNKNOWN if failure is None else failure.category,
+    )
+
+
 def model_fallback(asked: str, answered: str, identity: Identity) -> ModelFallback:
     """Another model answered than the one that was asked; nobody said why."""
     return ModelFallback(
@@ -119,13 +138,26 @@ def model_fallback(asked: str, answered: str, identity: Identity) -> ModelFallba
     )
 
 
+_WRAPPED = re.compile(
+    r"\AError (?:getting response|streaming response|in agent run): \{'error': (['\"])(.*)\1\}\Z", re.S
+)
+"""What the OpenAI Agents SDK makes of an error's text, in the span of the call and again in that of the agent."""
+
+
+def exception_of(failure: Attributes) -> str:
+    """A digest of the exception that a failure was, by its type and message; empty where it has no message."""
+    message = _WRAPPED.sub(r"\2", text_of(failure, (_MESSAGE,)))
+    error = class_name_of(text_of(failure, (foreign.EXCEPTION_TYPE, foreign.ERROR_TYPE)))
+    return hashlib.sha256(f"{error}/{message}".encode(errors="replace")).hexdigest()[:12] if message else ""
+
+
 def record_of(
-    fact: Fact, *, uid: str, at_ns: int, origin: str, given: Attributes, trace_id: str = "", span_id: str = ""
+    fact: Event, *, uid: str, at_ns: int, origin: str, given: Attributes, trace_id: str = "", span_id: str = ""
 ) -> Sent:
     """A derived fact as a record that was sent. `origin` says what it was derived from."""
-    run = start_of(given, foreign.CONVERSATION)
+    run = run_of(given)
     event = encode(
-        Record(fact=fact, uid=uid, sequence_number=0, at_ns=at_ns, run=run, trace_id=trace_id, span_id=span_id)
+        Record(event=fact, uid=uid, sequence_number=0, at_ns=at_ns, run=run, trace_id=trace_id, span_id=span_id)
     )
     attributes = event.attributes | _also_said(given) | {names.DERIVED_FROM: origin}
     for unsaid in (names.SEQUENCE_NUMBER, names.POLICY_VERSION):
@@ -135,5 +167,6 @@ def record_of(
 
 def _also_said(given: Attributes) -> dict[str, object]:
     """A few more words of the instrumentation, for whoever looks for the cause."""
-    spellings = (foreign.KIND_OF_WORK, foreign.AGENT, foreign.CALL, foreign.SERVER)
-    return {names_of[0]: said for names_of in spellings if (said := start_of(given, names_of))}
+    spellings = (foreign.AGENT, foreign.CALL, foreign.SERVER)
+    found: dict[str, object] = {foreign.KIND_OF_WORK[0]: kind} if (kind := kind_of(given)) else {}
+    return found | {names_of[0]: said for names_of in spellings if (said := start_of(given, names_of))}

@@ -10,9 +10,10 @@ from typing import Any
 
 from events.derived.evidence import signal_of
 from events.otlp_json import plain_map
-from recovery_ops.rules.facts import FailureClassified
-from recovery_ops.rules.failures import Signal
-from recovery_ops.wire import foreign, names
+from recovery_ops.rules.classification.classify import Signal
+from recovery_ops.rules.events import FailureClassified
+from recovery_ops.wire import names
+from recovery_ops.wire import otel_names as foreign
 
 PASTED_CHARS = 20_000
 _STATUS_LINE = re.compile(r"\AHTTP/\d(?:\.\d)? (\d{3})\b[^\n]*(?:\n|\Z)")

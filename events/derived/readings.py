@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
-from recovery_ops.wire import foreign
+from recovery_ops.wire import otel_names as foreign
 
 Attributes = Mapping[str, object]
 
@@ -33,6 +34,17 @@ def text_of(given: Attributes, spellings: Iterable[str]) -> str:
 def start_of(given: Attributes, spellings: Iterable[str]) -> str:
     """As much of that text as is looked at."""
     return text_of(given, spellings)[:TEXT_CHARS]
+
+
+def number_in(given: Attributes, spellings: Iterable[str]) -> float | None:
+    """The first that is a number from 0 to a million, or says one."""
+    for name in spellings:
+        value = given.get(name)
+        if type(value) is not bool and isinstance(value, int | float | str) and len(str(value)) < 25:
+            with suppress(ValueError, OverflowError):
+                if 0 <= (number := float(value)) <= 1e6:
+                    return number
+    return None
 
 
 def whole_of(given: Attributes, spellings: Iterable[str]) -> int | None:

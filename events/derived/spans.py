@@ -18,23 +18,47 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from events.cleaning import PLAIN, Cleaner
-from events.derived.evidence import read_of
-from events.derived.facts import Keys, failure_fact, failure_of, key_of, model_fallback, record_of
-from events.derived.marks import Error, Mark, Marks, Place, told
-from events.derived.naming import NAME_CHARS, Identity, identity_of, is_operation
+from events.derived.evidence import is_failed_answer, read_of
+from events.derived.facts import (
+    Keys,
+    exception_of,
+    failure_fact,
+    failure_of,
+    key_of,
+    model_fallback,
+    record_of,
+    retry_fact,
+)
+from events.derived.marks import CALL, Error, Links, Mark, Marks, Place, Says, told
+from events.derived.naming import (
+    NAME_CHARS,
+    Identity,
+    identity_of,
+    is_operation,
+    kind_of,
+    models_of,
+    provider_of,
+    run_of,
+)
 from events.derived.readings import EXCEPTION_TYPES, Attributes, start_of, text_of, whole_of
 from events.derived.same_model import is_other_model
 from events.sent import Batch, Sent, SentSpan, SpanBatch, SpanEvent
-from recovery_ops.rules.classification import ClassificationRule
-from recovery_ops.rules.facts import CallsCounted
-from recovery_ops.wire import foreign, names
+from recovery_ops.rules.events import CallsCounted, FailureClassified
+from recovery_ops.rules.policy.classification_rules import ClassificationRule
+from recovery_ops.wire import names
+from recovery_ops.wire import otel_names as foreign
 
 Rules = Callable[[], Sequence[ClassificationRule]]
 CLIENT, OK, ERROR = 3, 1, 2
 """A span's kind and the two statuses that say something."""
+_SAID = (
+    names.OPERATION,
+    *(names.attribute_of(FailureClassified, name) for name in ("provider", "model", "tool")),
+    names.RUN,
+)
+"""The attributes that `Says` holds."""
 _HIGHEST = 32
 """How many parents up the call of a model or a tool is looked for."""
-_MINUTE_NS = 60_000_000_000
 _MOST_NS = 2**63 - 1
 
 
@@ -48,6 +72,8 @@ class Derived:
     batches: list[Batch] = field(default_factory=list)
     held: list[Batch] = field(default_factory=list)
     marks: Marks = field(default_factory=dict)
+    links: Links = field(default_factory=dict)
+    """Of spans in whose traces this request tells nothing: needed where something is known of them already."""
     spans: int = 0
     silent: int = 0
 
@@ -57,6 +83,7 @@ class _Node:
     """A span in its trace."""
 
     span: SentSpan
+    scope: str
     parent: _Node | None = None
     children: list[_Node] = field(default_factory=list)
 
@@ -66,11 +93,15 @@ class _Node:
         if span.status in (OK, ERROR):
             return span.status == ERROR
         status = whole_of(span.attributes, foreign.HTTP_STATUS) or 0
-        return foreign.ERROR_TYPE in span.attributes or (span.kind == CLIENT and status >= 400)
+        return (
+            foreign.ERROR_TYPE in span.attributes
+            or (span.kind == CLIENT and status >= 400)
+            or is_failed_answer(span.attributes)
+        )
 
     @property
     def exceptions(self) -> list[SpanEvent]:
-        return [event for event in self.span.events if event.name == foreign.EXCEPTION_EVENT]
+        return [event for event in self.span.events if event.name in foreign.EXCEPTION_EVENTS]
 
     @property
     def where(self) -> str:
@@ -100,6 +131,7 @@ def derive_from_spans(batches: Sequence[SpanBatch], rules: Rules = tuple, cleane
     for nodes, theirs in zip(trees, errors, strict=True):
         for node, mine in zip(nodes, theirs, strict=True):
             _mark(node, mine, derived.marks, cleaner)
+    _link(trees, derived)
     for place in {node.place for nodes in trees for node in nodes} & derived.marks.keys():
         mark = derived.marks[place]
         mark.went_well = not mark.ended_ns  # a client's span and a server's may have one id: neither failed
@@ -109,17 +141,17 @@ def derive_from_spans(batches: Sequence[SpanBatch], rules: Rules = tuple, cleane
             Batch(batch.resource, batch.scope, unreadable=batch.unreadable),
             Batch(batch.resource, batch.scope),
         )
-        calls: dict[tuple[Identity, int], _Calls] = {}
+        calls = {id(node): _Call(node) for node in nodes if _is_counted(node)}
         for node, mine in zip(nodes, theirs, strict=True):
             failed = [one for one in mine if one.error.uid in failures]
             for one in failed:
-                calls.setdefault((one.identity, one.at_ns // _MINUTE_NS), _Calls()).failures[one.category] += 1
-            said = [*_ours(node), *(one.sent for one in failed), *_stand_in(node)]
-            _count(node, calls)
+                if (call := calls.get(id(one.caller))) is not None:
+                    call.failures[one.category] += 1
+            said = [*_ours(node), *(one.sent for one in failed), *_stand_in(node), *_retries(node)]
             derived.silent += not said and not is_operation(node.span.attributes)
             found.records += said
             held.records += [one.sent for one in mine if one.error.uid not in failures]
-        found.records += [calls[name].record(name[0]) for name in calls if calls[name].spans]
+        found.records += [call.record() for call in calls.values()]
         derived.spans += len(nodes)
         derived.batches.append(found)
         if held.records:
@@ -143,21 +175,57 @@ def _seen(given: Mapping[str, object], cleaner: Cleaner) -> dict[str, object]:
 def _mark(node: _Node, errors: Sequence[_Failed], marks: Marks, cleaner: Cleaner) -> None:
     """Remember of a span what tells whose error it is; of one that went well, only that its parent had one such."""
     span, place = node.span, node.place
-    if node.is_failed or errors:
+    says = _says(node, cleaner)
+    if node.is_failed or errors or says is not None:
         last_words = text_of(_last_words(node), EXCEPTION_TYPES)
         mark = Mark(
             span.parent_id, max(1, min(span.end_ns, _MOST_NS)), node.is_failed, cleaner.text(last_words, NAME_CHARS)
         )
         mark.errors = {one.error.uid: one.error for one in errors}
+        mark.says = says
         marks.setdefault(place, Mark()).join(mark)
     if not node.is_failed and span.parent_id and place.trace_id and span.parent_id != span.span_id:
         marks.setdefault(Place(span.trace_id, span.parent_id), Mark()).join(Mark(whole_ns=min(span.end_ns, _MOST_NS)))
 
 
+def _link(trees: Sequence[Sequence[_Node]], derived: Derived) -> None:
+    """Remember whose child each span is, where something of its trace is remembered: others may come later."""
+    marks = derived.marks
+    wanted = {place.trace_id for place, mark in marks.items() if mark.is_trouble or mark.says is not None}
+    for nodes in trees:
+        for node in nodes:
+            span, place = node.span, node.place
+            ended_ns = max(1, min(span.end_ns, _MOST_NS))
+            if place.trace_id not in wanted:
+                if place.trace_id and span.parent_id:
+                    derived.links[place] = (span.parent_id, ended_ns)
+            else:
+                marks.setdefault(place, Mark()).link(span.parent_id, ended_ns)
+
+
+def _says(node: _Node, cleaner: Cleaner) -> Says | None:
+    """What a span says for what is below it, cleaned like the attributes of events; None where that is nothing."""
+    given = node.span.attributes
+    run = run_of(given)
+    is_call = is_operation(given)
+    if not is_call and not run:
+        return None
+    identity = _identity(node) if is_call else Identity("", "", "", "")
+    said = cleaner.map(dict(zip(_SAID, (*identity[:4], run), strict=True)), len(_SAID))
+    return Says(*(str(said.get(name, "")) for name in _SAID))
+
+
+def _teller(node: _Node) -> str:
+    """See `Error.teller`."""
+    is_call = node.span.kind == CLIENT or is_operation(node.span.attributes)
+    said = node.scope if is_call else f"{node.scope}/{node.span.name}"
+    return (CALL if is_call else "s") + hashlib.sha256(said.encode(errors="replace")).hexdigest()[:8]
+
+
 def _trees(batches: Sequence[SpanBatch]) -> list[list[_Node]]:
     """The spans of each batch, joined to their parents wherever these are in the request."""
     seen: dict[tuple[str, str], SentSpan] = {}
-    trees = [[_Node(span) for span in batch.spans if _is_new(span, seen)] for batch in batches]
+    trees = [[_Node(span, batch.scope) for span in batch.spans if _is_new(span, seen)] for batch in batches]
     known = {(node.span.trace_id, node.span.span_id): node for nodes in trees for node in nodes if node.span.span_id}
     for nodes in trees:
         for node in nodes:
@@ -192,6 +260,40 @@ def _caller(node: _Node) -> _Node | None:
     return None
 
 
+def _whole_identity(node: _Node) -> Identity:
+    """The identity of a call; what it does not say of its provider and model, the nearest call around it says."""
+    identity = _identity(node)
+    if identity.tool or not is_operation(node.span.attributes):
+        return identity
+    for above in _upwards(node):
+        if identity.provider and identity.model:
+            break
+        if is_operation(above.span.attributes):
+            known = _identity(above)
+            identity = identity._replace(
+                provider=identity.provider or known.provider, model=identity.model or known.model
+            )
+    return identity
+
+
+def _upwards(node: _Node) -> Iterator[_Node]:
+    """The spans around this one, the nearest first."""
+    at = node.parent
+    for _ in range(_HIGHEST):
+        if at is None:
+            return
+        yield at
+        at = at.parent
+
+
+def _context(node: _Node, given: Attributes) -> Attributes:
+    """What is said around an error, with the run that the nearest span names."""
+    if run_of(given):
+        return given
+    run = next((run for one in (node, *_upwards(node)) if (run := run_of(one.span.attributes))), "")
+    return ChainMap({foreign.CONVERSATION[0]: run}, given) if run else given  # type: ignore[arg-type]  # it is only read
+
+
 def _ours(node: _Node) -> Iterator[Sent]:
     """Events of ours that were put on a span instead of into a log."""
     span = node.span
@@ -208,15 +310,14 @@ class _Failed:
 
     error: Error
     sent: Sent
-    identity: Identity
     category: str
-    at_ns: int
+    caller: _Node | None
 
 
 def _failures(node: _Node, keys: Keys, rules: Rules, cleaner: Cleaner) -> Iterator[_Failed]:
     span = node.span
     caller = _caller(node)
-    identity = _identity(caller or node)
+    identity = _whole_identity(caller or node)
     if region := start_of(node.span.attributes, foreign.REGION):
         identity = identity._replace(region=region)  # what failed knows best where it stands
     for event, given, message, at_ns in _errors(node):
@@ -225,7 +326,7 @@ def _failures(node: _Node, keys: Keys, rules: Rules, cleaner: Cleaner) -> Iterat
             continue
         duration_s = round(max(0, span.end_ns - span.start_ns) / 1e9, 4) if event is None else None
         # Not merged: a caller may have very many attributes, and as many failures below it.
-        context = given if caller is None else ChainMap(given, caller.span.attributes)
+        context = _context(node, given if caller is None else ChainMap(given, caller.span.attributes))
         uid = keys.of_failure(node.where, failure.error_type, at_ns)
         sent = record_of(
             failure_fact(failure, identity, given, duration_s=duration_s),
@@ -237,8 +338,9 @@ def _failures(node: _Node, keys: Keys, rules: Rules, cleaner: Cleaner) -> Iterat
             span_id=span.span_id,
         )
         error_type = "" if event is None else cleaner.text(text_of(event.attributes, EXCEPTION_TYPES), NAME_CHARS)
-        error = Error(uuid.UUID(uid).bytes, error_type, is_own=event is None)
-        yield _Failed(error, sent, identity, failure.category.value, at_ns)
+        told_as = exception_of(sent.attributes)
+        error = Error(uuid.UUID(uid).bytes, error_type, event is None, told_as, _teller(node), at_ns)
+        yield _Failed(error, sent, failure.category.value, caller)
 
 
 _Error = tuple[SpanEvent | None, dict[str, object], str, int]
@@ -267,72 +369,78 @@ def _without_error(own: Attributes) -> dict[str, object]:
 def _stand_in(node: _Node) -> Iterator[Sent]:
     """Another model answered than was asked."""
     span, given = node.span, node.span.attributes
-    asked, answered = text_of(given, foreign.REQUEST_MODEL), text_of(given, foreign.RESPONSE_MODEL)
-    if not node.is_failed and is_other_model(asked, answered, text_of(given, foreign.PROVIDER)):
+    asked, answered = models_of(given)
+    if not node.is_failed and is_other_model(asked, answered, provider_of(given)):
         yield record_of(
-            model_fallback(asked, answered, identity_of(given, span.name)),
+            model_fallback(asked, answered, _whole_identity(node)),
             uid=key_of("model", node.where, at_ns=span.end_ns),
             at_ns=span.end_ns,
             origin="span",
-            given=given,
+            given=_context(node, given),
             trace_id=span.trace_id,
             span_id=span.span_id,
         )
+
+
+def _retries(node: _Node) -> Iterator[Sent]:
+    """Retries that instrumentation noted on a span."""
+    span = node.span
+    for index, event in enumerate(span.events):
+        if event.name in foreign.RETRY_EVENTS:
+            at_ns = event.time_ns or span.end_ns
+            fact = retry_fact(_identity(_caller(node) or node), event.attributes, at_ns)
+            yield record_of(
+                fact,
+                uid=key_of("retry", node.where, str(index), at_ns=at_ns),
+                at_ns=at_ns,
+                origin="span_event",
+                given=_context(node, span.attributes),
+                trace_id=span.trace_id,
+                span_id=span.span_id,
+            )
 
 
 # -- how many calls there were -----------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class _Calls:
-    """The calls of one operation that ended in one minute."""
+class _Call:
+    """One call of a model or a tool."""
 
-    spans: list[str] = field(default_factory=list)
-    successes: int = 0
+    node: _Node
     failures: Counter[str] = field(default_factory=Counter)
-    start_ns: int = 0
-    end_ns: int = 0
-    tokens: Counter[str] = field(default_factory=Counter)
-    given: Mapping[str, object] = field(default_factory=dict)
 
-    def add(self, node: _Node) -> None:
-        span = node.span
-        self.spans.append(node.where)
-        self.successes += not node.is_failed
-        self.start_ns = min(self.start_ns or span.start_ns, span.start_ns)
-        self.end_ns = max(self.end_ns, span.end_ns)
-        self.given = span.attributes
-        for name, spellings in (("input", foreign.INPUT_TOKENS), ("output", foreign.OUTPUT_TOKENS)):
-            self.tokens[name] += max(0, whole_of(span.attributes, spellings) or 0)
-
-    def record(self, identity: Identity) -> Sent:
-        """Told once for the request, under a key made of the spans that were counted."""
+    def record(self) -> Sent:
+        """The event that counts it, whatever it arrives with: its key is made of the span."""
+        span, identity = self.node.span, _counted_as(self.node)
+        successes = int(not self.node.is_failed)
         fact = CallsCounted(
             operation=identity.operation,
-            interval_s=round(max(0, self.end_ns - self.start_ns) / 1e9, 3),
-            calls=len(self.spans),
-            attempts=self.successes + sum(self.failures.values()),
-            successes=self.successes,
+            interval_s=round(max(0, span.end_ns - span.start_ns) / 1e9, 3),
+            calls=1,
+            attempts=successes + sum(self.failures.values()),
+            successes=successes,
             failures=dict(self.failures),
-            input_tokens=self.tokens["input"] or None,
-            output_tokens=self.tokens["output"] or None,
+            input_tokens=max(0, whole_of(span.attributes, foreign.INPUT_TOKENS) or 0) or None,
+            output_tokens=max(0, whole_of(span.attributes, foreign.OUTPUT_TOKENS) or 0) or None,
             provider=identity.provider or None,
             model=identity.model or None,
         )
-        uid = key_of("calls", identity.operation, *sorted(self.spans), at_ns=self.end_ns)
-        kind = text_of(self.given, foreign.KIND_OF_WORK)
+        at_ns = max(1, min(span.end_ns, _MOST_NS))
+        kind = kind_of(span.attributes)
         return record_of(
-            fact, uid=uid, at_ns=self.end_ns, origin="span", given={foreign.KIND_OF_WORK[0]: kind} if kind else {}
+            fact,
+            uid=key_of("calls", self.node.where, at_ns=at_ns),
+            at_ns=span.end_ns,
+            origin="span",
+            given={foreign.KIND_OF_WORK[0]: kind} if kind else {},
         )
 
 
-def _count(node: _Node, calls: dict[tuple[Identity, int], _Calls]) -> None:
-    if not is_operation(node.span.attributes):
-        return
-    identity = _counted_as(node)
-    # A framework's span around a vendor's, both for one call: the inner one is the call.
-    if not any(is_operation(child.span.attributes) and _counted_as(child) == identity for child in node.children):
-        calls.setdefault((identity, node.span.end_ns // _MINUTE_NS), _Calls()).add(node)
+def _is_counted(node: _Node) -> bool:
+    """Whether it is a call. Of a framework's span around a vendor's, both for one call, the inner one is."""
+    given = node.span.attributes
+    return is_operation(given) and _counted_as(node).operation not in _operations_within(node)
 
 
 def _identity(node: _Node) -> Identity:
@@ -341,4 +449,16 @@ def _identity(node: _Node) -> Identity:
 
 def _counted_as(node: _Node) -> Identity:
     """Calls are counted without their region, which a framework's span does not know and the vendor's may."""
-    return _identity(node)._replace(region="")
+    return _whole_identity(node)._replace(region="")
+
+
+def _operations_within(node: _Node) -> set[str]:
+    """The operations of the nearest calls within this one."""
+    found, waiting = set(), [*node.children]
+    while waiting:
+        one = waiting.pop()
+        if is_operation(one.span.attributes):
+            found.add(_identity(one).operation)
+        else:
+            waiting += one.children
+    return found

@@ -1,60 +1,77 @@
-"""The questions asked of failures: of a range the newest ones are read, counted and put together by their fingerprint.
+"""The questions asked of failures: a range of them counted, put together by their fingerprint, and told in full.
 
-So many are read and no more, whatever is looked for in them, and the answer says how far back that reaches: the price
-of a page does not grow with the store. Index: `fact_by_event`.
+Counts are read from sums (`sums`), so the price of a page does not grow with the failures of its range.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from django.db import connection
-from django.db.models import Count, F, Max, Min, Q, QuerySet
+from django.db.models import Count, Max, Min, Q
 
-from events.cardinality import Kind
 from events.failures.grouping import AS_SENT, Grouping
-from events.failures.rows import Course, Field, Fingerprint, Marked, Sample, Seen, Tally, Trait, by_values, counted
-from events.models import Agent, Fact, KnownName
-from events.moments import US_PER_S, from_us, to_us
-from events.partitions import facts_at
+from events.failures.met import runs_met
+from events.failures.rows import Course, Field, Fingerprint, Marked, Sample, Seen, Trait
+from events.failures.sums import (
+    Alike,
+    Asked,
+    agents_of,
+    count_asked,
+    counts_in,
+    instances_in,
+    kinds_named,
+    kinds_of,
+    newest_failures,
+    stored_failures,
+)
+from events.issues.fold import Failed, KindName, Variant, digest_of, kind_of, named_mark
+from events.issues.models import FailureSum
+from events.models import Agent, Fact
+from events.moments import MINUTE_S, US_PER_S, Grid, from_us, to_us
 from events.queries.readings import Attributes, category_or_none, text_of, whole_or_none
 from events.queries.sums import FAILED, capacity_name
 from events.queries.trouble import failure_row
 from events.rows import FailureRow
 from events.stored_json import text_at
-from recovery_ops.rules.facts import FailureClassified
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.events import FailureClassified
 from recovery_ops.wire import names
 
-READ = 2_000
-COUNTED_MOST = 5_000
-"""So many of the newest failures are counted by cause, and no more."""
 SHOWN = 50
-BINS = 24
+BINS_MOST = 30
+_BIN_MINUTES = (1, 2, 5, 15, 30, 60, 120, 240, 480, 720, 1440)
+"""Bins are whole spans of the sums, or few."""
 _FINGERPRINT = names.attribute_of(FailureClassified, "fingerprint")
-_ATTEMPT = names.attribute_of(FailureClassified, "attempt")
-_AGAIN = names.attribute_of(FailureClassified, "retryable")
-_AGAIN_WORDS = {"1": "may be tried again", "true": "may be tried again", "0": "is final", "false": "is final"}
-"""What is stored as true and false is read as 1 and 0 on SQLite."""
+_ATTEMPT_WORDS = ("", "first", "second", "third or later")
+_AGAIN_WORDS = {None: "", True: "yes", False: "no"}
 _SAID = Attributes(FailureClassified, "message", "error_type", "status_code")
-_COLUMNS = (
-    *("pk", "at_us", "mark", "run", "category", "operation", "provider", "model", "region", "is_foreground"),
-    *("attempt", "again", "origin", "agent_id"),
-)
-_UNNAMED = "unnamed-"
 _TOLD_BY_US = "derived"
 _LEAST_SHARE = 0.05
 _SAID_ELSEWHERE = (Field.CATEGORY, Field.PROVIDER, Field.MODEL)
 """The first is a part of the fingerprint, the others are of the backend."""
-
+OF_AGENTS = (Field.INSTANCE, Field.VERSION)
+"""What failures are told apart by that is counted by instance."""
+OF_KINDS = frozenset(Field) - {*OF_AGENTS, Field.WAITS, Field.ATTEMPT, Field.AGAIN, Field.TOLD_BY}
+"""What the kind of a failure says, so that it is known of runs, too."""
+_DAY_US = 86_400 * US_PER_S
+_DAY_MINUTES = 1440
 
 _SETTLES_IN = timedelta(seconds=5)
+_WAITS_MOST = timedelta(seconds=10)
+"""A fact is stored by a transaction that begins at most so long after its receipt (`events.ingest.WAIT_S`)."""
 _UNSETTLED_MOST = 500_000
 """So many facts do not come in while others settle."""
+_OLDEST_WRITER = (
+    "SELECT min(xact_start) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND backend_xid IS NOT NULL AND pid <> pg_backend_pid()"
+)
+"""When the oldest transaction that writes and goes on began, for PostgreSQL."""
 
 
 class Came(NamedTuple):
@@ -68,137 +85,158 @@ class Came(NamedTuple):
         return Came(self.number + other.number, max(self.last, other.last))
 
 
-def read_failures(environment: str, *, start: datetime, end: datetime) -> Sample:
-    """The newest failures in [start, end). Two queries."""
-    newest = _failures(environment, start, end).order_by("-at_us", "-id")
-    rows: list[tuple[Any, ...]] = list(newest.values_list(*_COLUMNS)[: READ + 1])
-    # Their senders are looked up once each, not once for each failure.
-    senders = Agent.objects.in_bulk({row[-1] for row in rows})
-
-    @cache  # failures that are alike share them
-    def values_of(*kind: Any) -> Mapping[Field, str]:
-        *told, origin, agent_id = kind
-        return _values(*told, origin=origin, sender=senders.get(agent_id))
-
-    seen = []
-    for fact_id, at_us, mark, run, *kind in rows:
-        category, operation, *_ = kind
-        seen.append(Seen(fact_id, at_us, named_mark(mark, category, operation), run, values_of(*kind)))
-    is_cut = len(seen) > READ
-    seen = seen[:READ]
-    return Sample(seen=seen, is_cut=is_cut, since=from_us(seen[-1].at_us) if is_cut else start)
+def grid_of(start: datetime, end: datetime) -> Grid:
+    """At most `BINS_MOST` bins, and one more where the range begins within one."""
+    length_min = (end - start).total_seconds() / MINUTE_S
+    width_min = next((one for one in _BIN_MINUTES if one * BINS_MOST >= length_min), None)
+    if width_min is None:
+        width_min = _DAY_MINUTES * -int(-length_min // (_DAY_MINUTES * BINS_MOST))
+    return Grid.over(start, end, width_min * MINUTE_S)
 
 
-def _failures(environment: str, start: datetime, end: datetime) -> QuerySet[Any]:
-    facts = Fact.objects.filter(environment=environment, event=FAILED, at_us__gte=to_us(start), at_us__lt=to_us(end))
-    return facts.annotate(
-        mark=text_at(_FINGERPRINT),
-        attempt=text_at(_ATTEMPT),
-        again=text_at(_AGAIN),
-        origin=text_at(names.DERIVED_FROM),
-    )
+def read_failures(
+    environment: str, *, start: datetime, end: datetime, agents: Collection[int] | None = None, has_bins: bool = True
+) -> Sample:
+    """The failures in [start, end), counted; those of some instances (`agents`) where these are given.
+
+    Without bins all that there are lie in one. Three queries at most.
+    """
+    return _read(environment, start, end, grid_of(start, end) if has_bins else None, agents)
 
 
-def named_mark(mark: str | None, category: str, operation: str) -> str:
-    """The fingerprint; of a sender that gives none, its failures of the same operation and category are one."""
-    return mark or f"{_UNNAMED}{category or Category.UNKNOWN.value}-{operation}"
+def _read(
+    environment: str, start: datetime, end: datetime, grid: Grid | None, agents: Collection[int] | None = None
+) -> Sample:
+    whole = Grid(to_us(start) // US_PER_S, max(1, (to_us(end) - to_us(start)) // US_PER_S), 1)
+    return _sample(counts_in(environment, to_us(start), to_us(end), agents=agents, grid=grid), grid or whole)
 
 
-def _values(
-    category: str,
-    operation: str,
-    provider: str,
-    model: str,
-    region: str | None,
-    is_foreground: bool,
-    attempt: object,
-    again: object,
-    *,
-    origin: str | None,
-    sender: Agent | None,
-) -> Mapping[Field, str]:
+def _sample(counted: Mapping[Alike, Failed], grid: Grid) -> Sample:
+    kinds = kinds_of({alike.kind for alike in counted})
+    return Sample(seen=list(_seen(counted, kinds)), grid=grid)
+
+
+def _seen(counted: Mapping[Alike, Failed], kinds: Mapping[bytes, KindName]) -> Iterable[Seen]:
+    found: dict[tuple[bytes, int], Failed] = {}
+    bins: dict[tuple[bytes, int], dict[int, int]] = {}
+    for (kind, variant, _, place), failed in counted.items():
+        name = (kind, variant)
+        known = found.get(name)
+        found[name] = failed if known is None else known.joined(failed)
+        bins.setdefault(name, {})[place] = failed.failures
+    for (kind, variant), failed in found.items():
+        named = kinds[kind]
+        yield Seen(kind, variant, named.fingerprint, _values(named, variant), *failed, bins[kind, variant])
+
+
+@lru_cache(maxsize=16_384)
+def _values(kind: KindName, number: int) -> Mapping[Field, str]:
+    variant = Variant.of(number)
     return {
-        Field.CATEGORY: category or Category.UNKNOWN.value,
-        Field.OPERATION: operation,
-        Field.BACKEND: capacity_name(provider, model, ""),
-        Field.PROVIDER: provider,
-        Field.MODEL: model,
-        Field.REGION: region or "",
-        Field.SERVICE: sender.service if sender else "",
-        Field.VERSION: sender.version if sender else "",
-        Field.WAITS: "foreground" if is_foreground else "background",
-        Field.INSTANCE: sender.instance if sender else "",
-        Field.ATTEMPT: _attempt_words(attempt),
-        Field.AGAIN: _AGAIN_WORDS.get(str(again).lower(), ""),
-        Field.TOLD_BY: _TOLD_BY_US if origin else "its agent",
+        Field.CATEGORY: kind.category,
+        Field.OPERATION: kind.operation,
+        Field.BACKEND: capacity_name(kind.provider, kind.model, ""),
+        Field.PROVIDER: kind.provider,
+        Field.MODEL: kind.model,
+        Field.REGION: kind.region,
+        Field.SERVICE: kind.service,
+        Field.WAITS: "foreground" if variant.is_foreground else "background",
+        Field.ATTEMPT: _ATTEMPT_WORDS[variant.attempt],
+        Field.AGAIN: _AGAIN_WORDS[variant.is_retryable],
+        Field.TOLD_BY: _TOLD_BY_US if variant.is_derived else "agent",
     }
 
 
-def _attempt_words(attempt: object) -> str:
-    """`first`, `second`, `third or later`; empty where it was not told."""
-    told = str(attempt)
-    if not told.isascii() or not told.isdigit():
-        return ""
-    return {"1": "first", "2": "second"}.get(told, "third or later")
+def agents_with(environment: str, chosen: Mapping[Field, str]) -> Collection[int] | None:
+    """The numbers of the instances with a chosen instance and version; None where neither is chosen. One query."""
+    named = {name.value: chosen[name] for name in OF_AGENTS if name in chosen}
+    if not named:
+        return None
+    return list(Agent.objects.filter(environment=environment, **named).values_list("pk", flat=True))
+
+
+def counts_of_agents(
+    environment: str, sample: Sample, *, start: datetime, end: datetime, agents: Collection[int] | None = None
+) -> Mapping[Field, Counter[str]]:
+    """How often each instance and each version occurs in a sample, of some instances where they are given. Four
+    queries at most.
+    """
+    kept = {(one.kind, one.variant) for one in sample.seen}
+    span = to_us(start), to_us(end)
+    counted = counts_in(environment, *span, kinds=sample.kinds, agents=agents, is_by_instance=True)
+    numbers: Counter[int] = Counter()
+    for alike, failed in counted.items():
+        if (alike.kind, alike.variant) in kept:
+            numbers[alike.agent_id] += failed.failures
+    found: dict[Field, Counter[str]] = {name: Counter() for name in OF_AGENTS}
+    for number, agent in agents_of(numbers).items():
+        for name in OF_AGENTS:
+            found[name][getattr(agent, name.value)] += numbers[number]
+    return found
 
 
 def named_marks(environment: str, *, start: datetime, end: datetime) -> list[Marked]:
-    """Every fingerprint in [start, end) and when it came first and last. One query; index `fact_by_event`."""
-    facts = _failures(environment, start, end).values_list("mark", "category", "operation")
-    found: dict[str, Marked] = {}
-    for mark, category, operation, first_us, last_us in facts.annotate(first=Min("at_us"), last=Max("at_us")):
-        name = named_mark(mark, category, operation)
-        one = Marked(name, category or Category.UNKNOWN.value, operation, from_us(first_us), from_us(last_us))
-        found[name] = one if name not in found else one.with_other(found[name])
+    """Every fingerprint in [start, end) and when it came first and last. Three queries at most."""
+    counted = counts_in(environment, to_us(start), to_us(end))
+    found = _marked(counted, kinds_of({alike.kind for alike in counted}))
     return sorted(found.values(), key=lambda one: (one.first, one.fingerprint))
 
 
 def newest_marked(
     environment: str, fingerprints: Iterable[str], *, start: datetime, end: datetime
 ) -> dict[str, Marked]:
-    """Of these fingerprints, what the newest failures in [start, end) say; those that are not among them are left out.
-
-    So many failures are read and no more, however many there are. One query; index `fact_by_event`.
+    """The same of these fingerprints, as their newest failures in [start, end) say; those without one are left out.
+    Three queries at most.
     """
-    wanted = set(fingerprints)
+    kinds = kinds_named(environment, list(fingerprints))
+    counted = counts_in(environment, to_us(start), to_us(end), kinds=kinds.keys())
+    return _marked(counted, kinds)
+
+
+def _marked(counted: Mapping[Alike, Failed], kinds: Mapping[bytes, KindName]) -> dict[str, Marked]:
+    """Of several kinds the one that failed last gives category and operation."""
     found: dict[str, Marked] = {}
-    newest = _failures(environment, start, end).order_by("-at_us", "-id")
-    for mark, category, operation, at_us in newest.values_list("mark", "category", "operation", "at_us")[:READ]:
-        name = named_mark(mark, category, operation)
-        if name in wanted and name not in found:
-            at = from_us(at_us)
-            found[name] = Marked(name, category or Category.UNKNOWN.value, operation, at, at)
+    for alike, (_, first_us, last_us) in sorted(
+        counted.items(), key=lambda one: (one[1].last_us, one[0]), reverse=True
+    ):
+        kind = kinds[alike.kind]
+        name = kind.fingerprint
+        one = Marked(name, kind.category, kind.operation, from_us(first_us), from_us(last_us))
+        found[name] = one if name not in found else found[name].with_other(one)
     return found
 
 
 def counts_lately(
     environment: str, *, start: datetime, end: datetime, grouping: Grouping = AS_SENT
-) -> tuple[Counter[tuple[str, str]], bool]:
-    """Failures by cause and provider, of the newest in [start, end), and whether there were more than are read: then
-    each count is a least. One query; index `fact_by_event`.
-    """
-    newest = _failures(environment, start, end).order_by("-at_us", "-id").values_list(*KINDS)
-    kinds = list(newest[: COUNTED_MOST + 1])
-    counts = Counter((cause_of(grouping, *kind), kind[3]) for kind in kinds[:COUNTED_MOST])
-    return counts, len(kinds) > COUNTED_MOST
+) -> Counter[tuple[str, str]]:
+    """Failures in [start, end) by cause and provider. Three queries at most."""
+    sample = grouping.of(read_failures(environment, start=start, end=end, has_bins=False))
+    counts: Counter[tuple[str, str]] = Counter()
+    for one in sample.seen:
+        counts[one.fingerprint, one.values[Field.PROVIDER]] += one.failures
+    return counts
 
 
-def is_unnamed(fingerprint: str) -> bool:
-    """Whether it is not the sender's, but made here of category and operation."""
-    return fingerprint.startswith(_UNNAMED)
-
-
-def counts_before(
+def read_with_before(
     environment: str, *, start: datetime, end: datetime, grouping: Grouping = AS_SENT
-) -> Counter[str] | None:
-    """Failures by cause in the range of the same length before; None where that has too many to read. One query.
-
-    Only the marks are read, so it costs less than the range itself.
+) -> tuple[Sample, Counter[str]]:
+    """The failures in [start, end), and how many each cause had in the range of the same length before. Three queries
+    at most.
     """
-    facts = _failures(environment, start - (end - start), start)
-    marks = facts.values_list(*KINDS).order_by("-at_us", "-id")[: READ + 1]
-    counts = Counter(cause_of(grouping, *kind) for kind in marks)
-    return None if counts.total() > READ else counts
+    grid, length = grid_of(start, end), end - start
+    now = Asked(environment=environment, start_us=to_us(start), end_us=to_us(end), grid=grid)
+    before = Asked(environment=environment, start_us=to_us(start - length), end_us=to_us(start))
+    count_asked([now, before])
+    return grouping.of(_sample(now.found, grid)), _by_cause(grouping.of(_sample(before.found, grid)))
+
+
+def counts_before(environment: str, *, start: datetime, end: datetime, grouping: Grouping = AS_SENT) -> Counter[str]:
+    """Failures by cause in the range of the same length before. Three queries at most."""
+    return _by_cause(grouping.of(read_failures(environment, start=start - (end - start), end=start, has_bins=False)))
+
+
+def _by_cause(sample: Sample) -> Counter[str]:
+    return Counter({name: mine.total for name, mine in sample.by_cause().items()})
 
 
 def counts_between(after: int, upto: int, *, environment: str, grouping: Grouping = AS_SENT) -> Mapping[str, Came]:
@@ -252,49 +290,47 @@ def versions_known(environment: str) -> dict[str, list[str]]:
 
 
 def busiest_hours(environment: str, *, now: datetime, grouping: Grouping = AS_SENT) -> Mapping[str, int]:
-    """How often each cause failed in its worst hour of the last day. One query, which counts all of that day."""
-    facts = _failures(environment, now - timedelta(days=1), now).order_by()
-    ago = (to_us(now) - F("at_us")) / (3600 * US_PER_S)
-    counted = facts.annotate(hour=ago).values_list(*KINDS, "hour").annotate(number=Count("id"))
-    hours: Counter[tuple[str, int]] = Counter()
-    for *kind, hour, number in counted:
-        hours[cause_of(grouping, *kind), hour] += number
+    """How often each cause failed in its worst hour of the last day, by the clock. Three queries at most."""
+    start = now - timedelta(days=1)
+    hours = Grid.over(start, now, 60 * MINUTE_S)
     worst: dict[str, int] = {}
-    for (cause, _), count in hours.items():
-        worst[cause] = max(count, worst.get(cause, 0))
+    for name, mine in grouping.of(_read(environment, start, now, hours)).by_cause().items():
+        worst[name] = max(mine.bins())
     return worst
 
 
-def last_number() -> int:
-    """The number of the newest fact; 0 where there is none. One query, which reads one row of an index."""
-    return Fact.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+def last_number(*, before: int | None = None) -> int:
+    """The number of the newest fact, or of the newest before one; 0 where there is none. One query, which reads one row
+    of an index.
+    """
+    facts = Fact.objects.all() if before is None else Fact.objects.filter(pk__lt=before)
+    return facts.order_by("-pk").values_list("pk", flat=True).first() or 0
 
 
 def settled_number(now: datetime) -> int:
-    """The number up to which every fact has come. Two queries at most.
+    """The number up to which every fact has come. Four queries at most.
 
-    On PostgreSQL one transaction may still hold a lower number than another that is over: what was received a moment
-    ago has to settle.
+    On PostgreSQL a transaction that goes on may hold a lower number than another that is over: what was received a
+    moment before the oldest began, or before now, has to settle.
     """
     newest = last_number()
     if connection.vendor != "postgresql":
         return newest
-    unsettled = Fact.objects.filter(pk__gt=newest - _UNSETTLED_MOST, received_us__gte=to_us(now - _SETTLES_IN))
+    with connection.cursor() as cursor:
+        cursor.execute(_OLDEST_WRITER)
+        began = cursor.fetchone()[0]
+    since = now - _SETTLES_IN if began is None else min(now - _SETTLES_IN, began - _WAITS_MOST)
+    unsettled = Fact.objects.filter(pk__gt=newest - _UNSETTLED_MOST, received_us__gte=to_us(since))
     first: int | None = unsettled.aggregate(first=Min("pk"))["first"]
-    return newest if first is None else first - 1
+    # Numbers between the last that is visible and the first that may settle may be those of a transaction that goes on.
+    return newest if first is None else last_number(before=first)
 
 
 def is_known(environment: str, fingerprint: str, *, since: datetime) -> bool:
-    """Whether a failure of this fingerprint has a place among the names, or was taken in since then. Two queries."""
-    facts = Fact.objects.filter(environment=environment, event=FAILED, at_us__gte=to_us(since))
-    if is_unnamed(fingerprint):
-        category, _, operation = fingerprint.removeprefix(_UNNAMED).partition("-")
-        said = (category, "") if category == Category.UNKNOWN else (category,)
-        return facts.filter(operation=operation, category__in=said).exists()
-    known = KnownName.objects.filter(environment=environment, kind=Kind.FINGERPRINT.value, name=fingerprint)
-    # Cast, or the comparison would be one of JSON values.
-    marked = facts.annotate(mark=text_at(_FINGERPRINT))
-    return known.exists() or marked.filter(mark=fingerprint).exists()
+    """Whether a failure of this fingerprint happened on that day or later. Two queries; index `failure_sum_once`."""
+    kinds = kinds_named(environment, [fingerprint])
+    days = FailureSum.objects.filter(environment=environment, minutes=_DAY_MINUTES, span__gte=to_us(since) // _DAY_US)
+    return bool(kinds) and days.filter(kind__in=list(kinds)).exists()
 
 
 KINDS = ("mark", "category", "operation", "provider", "model")
@@ -308,78 +344,103 @@ def cause_of(grouping: Grouping, mark: str | None, category: str, operation: str
 
 
 def fingerprints(
-    sample: Sample,
-    *,
-    start: datetime,
-    end: datetime,
-    before: Mapping[str, int] | None,
-    limit: int = SHOWN,
-    after: tuple[int | float | str, ...] | None = None,
+    sample: Sample, *, start: datetime, end: datetime, before: Mapping[str, int] | None
 ) -> list[Fingerprint]:
-    """The fingerprints of a sample, the most frequent first, behind a place. One query, for the newest of each."""
-    tallies: dict[str, Tally] = {}
-    start_us, length_us = to_us(start), max(1, to_us(end) - to_us(start))
-    unread = (to_us(sample.since) - start_us) * BINS // length_us
-    for one in sample.seen:
-        tally = tallies.setdefault(one.fingerprint, Tally(bins=[0] * BINS))
-        _add(tally, one, min(BINS - 1, (one.at_us - start_us) * BINS // length_us))
-    places = sorted((-len(tally.seen), -tally.seen[0].at_us, name) for name, tally in tallies.items())
-    ordered = [(place[2], tallies[place[2]]) for place in places if after is None or place > after][:limit]
-    told = _said_of(tally.seen[0] for _, tally in ordered)
-    return [
-        _fingerprint(name, tally, told.get(tally.seen[0].fact_id, {}), before, unread, start=start, end=end)
-        for name, tally in ordered
-    ]
-
-
-def _add(tally: Tally, one: Seen, place: int) -> None:
-    tally.seen.append(one)
-    tally.bins[place] += 1
-    if one.run:
-        tally.runs.add(one.run)
-
-
-def _said_of(seen: Iterable[Seen]) -> dict[int, dict[str, Any]]:
-    found = facts_at({one.fact_id: one.at_us for one in seen}).values_list("pk", "attributes")
-    return {pk: _SAID.of(attributes) for pk, attributes in found}
+    """The fingerprints of a sample, the most frequent first, as far as counts tell. No query."""
+    found = [_fingerprint(name, mine, before, start=start, end=end) for name, mine in sample.by_cause().items()]
+    return sorted(found, key=lambda one: one.place)
 
 
 def _fingerprint(
-    name: str,
-    tally: Tally,
-    said: Mapping[str, Any],
-    before: Mapping[str, int] | None,
-    unread: int,
-    *,
-    start: datetime,
-    end: datetime,
+    name: str, mine: Sample, before: Mapping[str, int] | None, *, start: datetime, end: datetime
 ) -> Fingerprint:
-    newest, oldest = tally.seen[0], tally.seen[-1]
-    last = from_us(newest.at_us)
+    last = from_us(mine.newest.last_us)
     earlier = None if before is None else before.get(name, 0)
-    shared = list(by_values(tally.seen))
 
-    def top(name: Field) -> list[str]:
-        return [value for value, _ in counted(shared, name).most_common(3)]
+    def of(name: Field) -> list[str]:
+        return [value for value, _ in sorted(mine.counts(name).items(), key=lambda one: (-one[1], one[0]))]
 
     return Fingerprint(
         fingerprint=name,
-        category=category_or_none(top(Field.CATEGORY)[0]) or Category.UNKNOWN,
-        message=text_of(said.get("message")),
-        error_type=text_of(said.get("error_type")),
-        status_code=whole_or_none(said.get("status_code")),
-        count=len(tally.seen),
+        category=category_or_none(of(Field.CATEGORY)[0]) or Category.UNKNOWN,
+        message="",
+        error_type="",
+        status_code=None,
+        count=mine.total,
         before=earlier,
-        runs=len(tally.runs),
-        instances=len(counted(shared, Field.INSTANCE)),
-        derived=counted(shared, Field.TOLD_BY)[_TOLD_BY_US],
-        first=from_us(oldest.at_us),
+        runs=None,
+        instances=0,
+        derived=mine.counts(Field.TOLD_BY)[_TOLD_BY_US],
+        first=from_us(mine.first_us),
         last=last,
-        course=course_of(len(tally.seen), earlier, quiet_for=end - last, length=end - start),
-        operations=top(Field.OPERATION),
-        backends=[one for one in top(Field.BACKEND) if one],
-        bins=[*([None] * unread), *tally.bins[unread:]],
+        course=course_of(mine.total, earlier, quiet_for=end - last, length=end - start),
+        operations=of(Field.OPERATION),
+        backends=[one for one in of(Field.BACKEND) if one],
+        bins=mine.bins(),
     )
+
+
+def in_words(environment: str, sample: Sample, found: Sequence[Fingerprint]) -> list[Fingerprint]:
+    """Fingerprints of a sample with what the newest failure of each says. One query; index `fact_by_event`."""
+    parts = sample.by_cause()
+    newest = {one.fingerprint: parts[one.fingerprint].newest for one in found}
+    said = _said_at(environment, newest.values())
+    words = {name: said.get((seen.kind, seen.last_us), {}) for name, seen in newest.items()}
+    return [
+        replace(
+            one,
+            message=text_of(words[one.fingerprint].get("message")),
+            error_type=text_of(words[one.fingerprint].get("error_type")),
+            status_code=whole_or_none(words[one.fingerprint].get("status_code")),
+        )
+        for one in found
+    ]
+
+
+def _said_at(environment: str, newest: Iterable[Seen]) -> dict[tuple[bytes, int], dict[str, Any]]:
+    """What the last failure of each says, by kind and moment."""
+    wanted = {(one.kind, one.last_us) for one in newest}
+    spans = sorted({(at_us, at_us + 1) for _, at_us in wanted})
+    kinds = kinds_of({kind for kind, _ in wanted})
+    found: dict[tuple[bytes, int], dict[str, Any]] = {}
+    for fact in stored_failures(environment, spans, kinds.values()):
+        found.setdefault((digest_of(kind_of(fact)), fact.at_us), _SAID.of(fact.attributes))
+    return found
+
+
+def with_reach(
+    environment: str,
+    sample: Sample,
+    found: Sequence[Fingerprint],
+    *,
+    start: datetime,
+    end: datetime,
+    chosen: Collection[Field] = (),
+) -> list[Fingerprint]:
+    """Fingerprints of a sample with how many instances and runs met each. Three queries at most.
+
+    Runs are counted only where nothing is chosen that is not known of them.
+    """
+    parts = sample.by_cause()
+    kinds = {seen.kind for one in found for seen in parts[one.fingerprint].seen}
+    instances = instances_in(environment, to_us(start), to_us(end), kinds)
+    is_of_kinds = OF_KINDS.issuperset(chosen)
+    causes = {one.fingerprint: parts[one.fingerprint].kinds for one in found} if is_of_kinds else {}
+    runs = runs_met(environment, causes, start_us=to_us(start), end_us=to_us(end))
+    return [
+        replace(
+            one,
+            runs=runs.get(one.fingerprint),
+            instances=len(
+                {
+                    number
+                    for seen in parts[one.fingerprint].seen
+                    for number in instances.get((seen.kind, seen.variant), ())
+                }
+            ),
+        )
+        for one in found
+    ]
 
 
 def course_of(count: int, before: int | None, *, quiet_for: timedelta, length: timedelta) -> Course:
@@ -395,24 +456,34 @@ def course_of(count: int, before: int | None, *, quiet_for: timedelta, length: t
     return Course.FALLING if 2 * count <= before else Course.ONGOING
 
 
-def traits(sample: Sample, fingerprint: str, *, most: int = 10) -> list[Trait]:
-    """What its failures have in common that the others have not, the most telling first."""
-    mine = [one for one in sample.seen if one.fingerprint == fingerprint]
-    shared = list(by_values(mine))
+def traits(
+    sample: Sample,
+    fingerprint: str,
+    agents: tuple[Mapping[Field, Counter[str]], Mapping[Field, Counter[str]]] | None = None,
+    *,
+    most: int = 10,
+) -> list[Trait]:
+    """What its failures have in common that the others have not, the most telling first.
+
+    `agents` are the counts by instance and version of its failures, and of all.
+    """
+    mine = sample.of([fingerprint])
+    its, every = agents or ({}, {})
     found = []
     for name in Field:
-        if name in _SAID_ELSEWHERE:
+        if name in _SAID_ELSEWHERE or (name in OF_AGENTS and name not in its):
             continue
-        everywhere = sample.counts(name)
-        for value, count in counted(shared, name).most_common(5):
-            share, baseline = count / len(mine), everywhere[value] / len(sample.seen)
+        counts, everywhere = (its[name], every[name]) if name in OF_AGENTS else (mine.counts(name), sample.counts(name))
+        for value, count in counts.most_common(5):
+            share, baseline = count / mine.total, everywhere[value] / sample.total
             if value and share >= _LEAST_SHARE:
                 found.append(Trait(name=name, value=value, share=share, baseline=baseline))
     return sorted(found, key=lambda one: (one.baseline - one.share, -one.share))[:most]
 
 
-def occurrences(sample: Sequence[Seen], *, limit: int = SHOWN) -> list[FailureRow]:
-    """The newest of these, in full. One query."""
-    shown = facts_at({one.fact_id: one.at_us for one in sample[:limit]})
-    found = shown.select_related("agent").order_by("-at_us", "-id")
-    return [failure_row(fact) for fact in found]
+def occurrences(
+    environment: str, sample: Sample, *, start: datetime, end: datetime, limit: int = SHOWN
+) -> list[FailureRow]:
+    """The newest failures of the kinds of a sample, in full. Two queries for each 100 kinds."""
+    newest = newest_failures(environment, to_us(start), to_us(end), kinds_of(sample.kinds), limit)
+    return [failure_row(fact) for fact in newest]

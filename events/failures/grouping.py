@@ -57,13 +57,8 @@ class Grouping:
         """The same failures under the names of their causes."""
         if not self.merged and not self.splits:
             return sample
-        names: dict[tuple[str, int], str] = {}
-        for one in sample.seen:
-            key = (one.fingerprint, id(one.values))
-            if key not in names:
-                names[key] = self.name_of(one.fingerprint, one.values)
-        seen = [one._replace(fingerprint=names[one.fingerprint, id(one.values)]) for one in sample.seen]
-        return Sample(seen=seen, is_cut=sample.is_cut, since=sample.since)
+        seen = [one._replace(fingerprint=self.name_of(one.fingerprint, one.values)) for one in sample.seen]
+        return Sample(seen=seen, grid=sample.grid)
 
 
 AS_SENT = Grouping()

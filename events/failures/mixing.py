@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
 from django.db.models import Max
 
-from events.failures.rows import Field, Seen
+from events.failures.met import newest_met
+from events.failures.rows import Field, Sample
+from events.moments import to_us
 from events.recoveries.summing import ENDED_BADLY, ENDED_WELL
-from events.runs.asking import LASTS_US
-from events.runs.stored import facts_among
+from events.runs.stored import LASTS_US, facts_among
 from events.stored_json import text_at
-from recovery_ops.rules.facts import DegradationStarted, Escalated, FallbackActivated, ModelFallback, RunFinished
+from recovery_ops.rules.events import DegradationStarted, Escalated, FallbackActivated, ModelFallback, RunFinished
 from recovery_ops.wire import names
 
 RUNS_EACH = 20
@@ -82,15 +84,18 @@ class _Told:
     """The operations that something else answered for."""
 
 
-def mixes(environment: str, seen: Iterable[Seen], causes: Collection[str]) -> Mapping[str, Mix]:
-    """What became of the newest `RUNS_EACH` runs of each of these causes; failures newest first.
+def mixes(
+    environment: str, sample: Sample, causes: Collection[str], *, start: datetime, end: datetime
+) -> Mapping[str, Mix]:
+    """What became of the newest `RUNS_EACH` runs of each of these causes of a sample.
 
-    One query for each thousand runs; index `fact_by_run`. A run that met two causes counts with both.
+    A query for each 100 kinds and each 1,000 runs; indexes `run_failure_by_kind`, `fact_by_run`. A run that met two
+    causes counts with both.
     """
-    failures = list(seen)
-    met = _met(failures, causes)
+    parts = sample.of(causes).by_cause()
+    met = _met(parts, causes, to_us(start), to_us(end))
     # A run may have asked before it failed; how long it may last, the list of runs says, too.
-    since_us = min((one.at_us for one in failures), default=0) - LASTS_US
+    since_us = min((one.first_us for one in parts.values()), default=0) - LASTS_US
     told = _told(environment, sorted({run for runs in met.values() for run in runs}), since_us)
     found = {}
     for cause, runs in met.items():
@@ -103,13 +108,17 @@ def mixes(environment: str, seen: Iterable[Seen], causes: Collection[str]) -> Ma
     return found
 
 
-def _met(seen: Iterable[Seen], causes: Collection[str]) -> dict[str, dict[str, set[str]]]:
+def _met(
+    parts: Mapping[str, Sample], causes: Collection[str], start_us: int, end_us: int
+) -> dict[str, dict[str, set[str]]]:
     """By cause, the newest runs that met it, and at which operations."""
     met: dict[str, dict[str, set[str]]] = {cause: {} for cause in causes}
-    for one in seen:
-        runs = met.get(one.fingerprint)
-        if runs is not None and one.run and (one.run in runs or len(runs) < RUNS_EACH):
-            runs.setdefault(one.run, set()).add(one.values[Field.OPERATION])
+    its = {seen.kind: (name, seen.values[Field.OPERATION]) for name, mine in parts.items() for seen in mine.seen}
+    for one in newest_met(its, start_us=start_us, end_us=end_us, each=RUNS_EACH):
+        cause, operation = its[one.kind]
+        runs = met[cause]
+        if one.run in runs or len(runs) < RUNS_EACH:
+            runs.setdefault(one.run, set()).add(operation)
     return met
 
 

@@ -5,27 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from django.db.models import QuerySet, Subquery
-from django.db.models.functions import Coalesce
-
-from events.failures.asking import READ, named_mark
-from events.models import Fact
+from events.failures.sums import kinds_named, newest_moments, stored_failures
+from events.issues.fold import kind_of
 from events.moments import to_us
 from events.queries.readings import category_or_none, text_of
-from events.queries.sums import FAILED
-from events.stored_json import text_at
 from events.wording import category_text
-from recovery_ops.rules.facts import FailureClassified
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.events import FailureClassified
 from recovery_ops.wire import names
 
 LOOKED_BACK = timedelta(days=7)
 MESSAGE_CHARS = 60
 _NAME_CHARS = 40
 _SOON = timedelta(seconds=1)
-_FINGERPRINT = names.attribute_of(FailureClassified, "fingerprint")
 _MESSAGE = names.attribute_of(FailureClassified, "message")
 
 
@@ -53,7 +47,7 @@ def cause_words(cause: str, called: Called | None) -> str:
     """A cause in the middle of a sentence: by what it says, by its fingerprint where nothing is known of it."""
     if called is not None:
         return called.words
-    return f"cause {cause if len(cause) <= _NAME_CHARS else f'{cause[:_NAME_CHARS]}…'}"
+    return f"issue {cause if len(cause) <= _NAME_CHARS else f'{cause[:_NAME_CHARS]}…'}"
 
 
 def cause_title(cause: str, called: Called | None) -> str:
@@ -69,34 +63,33 @@ def called_lately(
     now: datetime,
     came_first: Mapping[str, datetime] = MappingProxyType({}),
 ) -> dict[str, Called]:
-    """What these causes are called, as far as the newest failures of a week tell; those of `came_first` by the failure
-    of that moment, which no flood hides.
-
-    So many failures are read and no more, however many there are. One query, none without a cause; index
+    """What these causes are called by their newest failure of a week; those of `came_first` by the failure of that
+    moment. Three queries at most, none without a cause; indexes `failure_kind_by_issue`, `failure_sum_once`,
     `fact_by_event`.
     """
-    wanted = {*causes, *came_first}
-    parts = []
-    here = Fact.objects.filter(environment=environment, event=FAILED)
-    if came_first:
-        parts.append(_told(here.filter(at_us__in={to_us(moment) for moment in came_first.values()})))
-    if causes:
-        here = here.filter(at_us__gte=to_us(now - LOOKED_BACK), at_us__lt=to_us(now + _SOON))
-        oldest = here.order_by("-at_us", "-id").values("at_us")[READ : READ + 1]
-        parts.append(_told(here.filter(at_us__gt=Coalesce(Subquery(oldest), 0))))
-    rows = [] if not parts else parts[0] if len(parts) == 1 else parts[0].union(parts[1], all=True)
+    kinds = kinds_named(environment, {*causes, *came_first})
+    if not kinds:
+        return {}
+    wanted = set(causes)
+    moments = {
+        (kind.fingerprint, to_us(came_first[kind.fingerprint]))
+        for kind in kinds.values()
+        if kind.fingerprint in came_first
+    }
+    of_wanted = {digest: kind for digest, kind in kinds.items() if kind.fingerprint in wanted}
+    moments |= {
+        (kinds[digest].fingerprint, at_us)
+        for digest, at_us in newest_moments(
+            environment, of_wanted, to_us(now - LOOKED_BACK), to_us(now + _SOON)
+        ).items()
+    }
     found: dict[str, Called] = {}
-    for mark, category, operation, said, _ in sorted(rows, key=lambda row: row[-1], reverse=True):
-        name = named_mark(mark, category, operation)
-        if name in wanted:
-            found.setdefault(name, Called(category, operation, text_of(said)))
+    spans = sorted({(at_us, at_us + 1) for _, at_us in moments})
+    for fact in stored_failures(environment, spans, kinds.values()):
+        name = kind_of(fact).fingerprint
+        if (name, fact.at_us) in moments:
+            found.setdefault(name, Called(fact.category, fact.operation, text_of(fact.attributes.get(_MESSAGE))))
     return found
-
-
-def _told(failures: QuerySet[Fact]) -> QuerySet[Any, Any]:
-    mark, said = text_at(_FINGERPRINT), text_at(_MESSAGE)
-    told: QuerySet[Any, Any] = failures.order_by().annotate(mark=mark, said=said)
-    return told.values_list("mark", "category", "operation", "said", "at_us")
 
 
 def _shortened(text: str) -> str:

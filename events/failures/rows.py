@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from events.moments import to_us
-from recovery_ops.rules.words import Category
+from events.moments import Grid, to_us
+from recovery_ops.rules.enums import Category
 
 
 class Field(StrEnum):
@@ -43,59 +43,45 @@ class Course(StrEnum):
 
 
 class Seen(NamedTuple):
-    """One failure as it is counted. Failures that are alike share their `values`: there are few kinds of them."""
+    """Failures of a range that are alike, counted. `values` have no instance and version; `bins` the counts by bin."""
 
-    fact_id: int
-    at_us: int
+    kind: bytes
+    variant: int
     fingerprint: str
-    run: str
     values: Mapping[Field, str]
-
-
-def by_values(seen: Iterable[Seen]) -> Iterator[tuple[Mapping[Field, str], int]]:
-    """How often which values are shared: thousands of failures become some dozen rows."""
-    known: dict[int, Mapping[Field, str]] = {}
-    counts: Counter[int] = Counter()
-    for one in seen:
-        key = id(one.values)
-        known[key] = one.values
-        counts[key] += 1
-    return ((known[key], count) for key, count in counts.items())
-
-
-def counted(shared: Iterable[tuple[Mapping[Field, str], int]], name: Field) -> Counter[str]:
-    """How often each value of a field occurs, the most frequent first by `most_common`."""
-    found: Counter[str] = Counter()
-    for values, count in shared:
-        found[values[name]] += count
-    return found
+    failures: int
+    first_us: int
+    last_us: int
+    bins: Mapping[int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """The newest failures of a range, newest first; `is_cut` where it has more than were read."""
+    """The failures of a range. Counts are exact."""
 
     seen: Sequence[Seen]
-    is_cut: bool
-    since: datetime
-    """How far back was read: the start of the range, or the oldest that was read of very many."""
+    grid: Grid
+
+    @cached_property
+    def total(self) -> int:
+        """How many failures."""
+        return sum(one.failures for one in self.seen)
 
     def matching(self, chosen: Mapping[Field, str]) -> Sample:
         """Those with these values."""
-        fits: dict[int, bool] = {}
-        for values, _ in self._shared:
-            fits[id(values)] = all(values[name] == value for name, value in chosen.items())
-        kept = [one for one in self.seen if fits[id(one.values)]]
-        return Sample(seen=kept, is_cut=self.is_cut, since=self.since)
+        kept = [one for one in self.seen if all(one.values[name] == value for name, value in chosen.items())]
+        return Sample(seen=kept, grid=self.grid)
 
     def of(self, names: Collection[str]) -> Sample:
         """Those of these causes."""
-        kept = [one for one in self.seen if one.fingerprint in names]
-        return Sample(seen=kept, is_cut=self.is_cut, since=self.since)
+        return Sample(seen=[one for one in self.seen if one.fingerprint in names], grid=self.grid)
 
     def counts(self, name: Field) -> Counter[str]:
-        """How often each value of a field occurs."""
-        return counted(self._shared, name)
+        """How often each value of a field occurs, the most frequent first by `most_common`."""
+        found: Counter[str] = Counter()
+        for one in self.seen:
+            found[one.values[name]] += one.failures
+        return found
 
     @cached_property
     def causes(self) -> frozenset[str]:
@@ -103,19 +89,34 @@ class Sample:
         return frozenset(one.fingerprint for one in self.seen)
 
     @cached_property
-    def _shared(self) -> Sequence[tuple[Mapping[Field, str], int]]:
-        """Counted once for all fields."""
-        return list(by_values(self.seen))
+    def kinds(self) -> frozenset[bytes]:
+        """The digests of their kinds."""
+        return frozenset(one.kind for one in self.seen)
 
+    def by_cause(self) -> dict[str, Sample]:
+        """The failures of each cause."""
+        found: dict[str, list[Seen]] = {}
+        for one in self.seen:
+            found.setdefault(one.fingerprint, []).append(one)
+        return {name: Sample(seen=seen, grid=self.grid) for name, seen in found.items()}
 
-@dataclass(slots=True)
-class Tally:
-    """What is added up about one fingerprint."""
+    def bins(self) -> list[int]:
+        """How many in each bin of the grid."""
+        found = [0] * self.grid.length
+        for one in self.seen:
+            for place, count in one.bins.items():
+                found[place] += count
+        return found
 
-    seen: list[Seen] = field(default_factory=list)
-    """Newest first."""
-    runs: set[str] = field(default_factory=set)
-    bins: list[int] = field(default_factory=list)
+    @property
+    def first_us(self) -> int:
+        """The moment of the first."""
+        return min(one.first_us for one in self.seen)
+
+    @property
+    def newest(self) -> Seen:
+        """Those among which is the newest failure."""
+        return max(self.seen, key=lambda one: (one.last_us, one.kind, one.variant))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,12 +126,14 @@ class Fingerprint:
     fingerprint: str
     category: Category
     message: str
+    """What the newest says; so do the error type and the status."""
     error_type: str
     status_code: int | None
     count: int
     before: int | None
     """How many there were in the range before; None where that is not comparable."""
-    runs: int
+    runs: int | None
+    """How many runs met it, `RUNS_MOST` at most; None where that is not known of the chosen failures, or not asked."""
     instances: int
     derived: int
     """How many of them were derived from plain instrumentation."""
@@ -140,8 +143,8 @@ class Fingerprint:
     operations: Sequence[str]
     """The most frequent first."""
     backends: Sequence[str]
-    bins: Sequence[int | None]
-    """Counts over the range, oldest first; None where too many came later for it to be read."""
+    bins: Sequence[int]
+    """Counts over the grid, oldest first."""
 
     @property
     def place(self) -> tuple[int, int, str]:

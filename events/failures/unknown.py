@@ -1,30 +1,42 @@
-"""Failures that nobody could name: put together by cause, and what a rule would match of the failures there were.
+"""Failures that nobody could name: counted by cause, and what a rule would match of the newest failures there were.
 
-So many of the newest failures are read and no more, and every answer says how far back that reaches.
+What a rule would match is in what failures say, so of very many the newest are read, and the answer says how far back
+that reaches.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from events.failures.asking import named_mark
+from events.failures.met import runs_met
+from events.failures.sums import (
+    Alike,
+    Stored,
+    counts_in,
+    instances_in,
+    kinds_of,
+    newest_failures,
+    stored,
+    stored_failures,
+)
+from events.issues.fold import Failed, kind_of, named_mark
+from events.issues.models import FailureKind
 from events.models import Fact
 from events.moments import from_us, to_us
 from events.partitions import facts_at
 from events.queries.readings import Attributes, category_or_none, text_of, whole_or_none
 from events.queries.sums import FAILED
-from recovery_ops.rules.classification import Case, Match
-from recovery_ops.rules.facts import FailureClassified
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.events import FailureClassified
+from recovery_ops.rules.policy.classification_rules import Case, Match
 
-READ = 10_000
-"""Failures that are looked at for unknown ones …"""
 READ_WHOLE = 3_000
-"""… and, with all that they tell, for what a rule would match."""
+"""Failures that are looked at for what a rule would match."""
+READ_FOR_CASES = 1_000
 SAMPLES = 20
 _SAID = Attributes(
     FailureClassified,
@@ -34,14 +46,14 @@ _SAID = Attributes(
 
 @dataclass(slots=True, kw_only=True)
 class Unknown:
-    """One cause that nobody could name. `cases` are its newest failures as a rule sees them, at most `SAMPLES`."""
+    """One cause that nobody could name. `cases` are newest failures of it as a rule sees them, 1 to `SAMPLES`."""
 
     fingerprint: str
-    count: int = 0
-    runs: set[str] = field(default_factory=set)
-    instances: set[int] = field(default_factory=set)
-    operations: Counter[str] = field(default_factory=Counter)
-    providers: Counter[str] = field(default_factory=Counter)
+    count: int
+    runs: int
+    instances: int
+    operations: Counter[str]
+    providers: Counter[str]
     first: datetime
     last: datetime
     error_type: str = ""
@@ -64,15 +76,6 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Causes:
-    """All of them in a range, the most frequent first. `since`: how far back was read."""
-
-    rows: Sequence[Unknown]
-    since: datetime
-    is_cut: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Matched:
     """What a match fits of the failures of a range.
 
@@ -92,46 +95,69 @@ class Matched:
         return sum(count for *_, count in self.known)
 
 
-def unknown_causes(environment: str, *, start: datetime, end: datetime) -> Causes:
-    """The unknown causes among the newest failures in [start, end). Two queries; index `fact_by_event`."""
-    newest = _failures(environment, start, end).values_list("pk", "at_us", "category")[: READ + 1]
-    rows = list(newest)
-    is_cut = len(rows) > READ
-    rows = rows[:READ]
-    unknown = [(pk, at) for pk, at, category in rows if (category or Category.UNKNOWN.value) == Category.UNKNOWN.value]
-    found = _added_up(unknown[:READ_WHOLE])
-    ordered = sorted(found.values(), key=lambda one: (-one.count, -to_us(one.last)))
-    since = from_us(rows[-1][1]) if is_cut else start
-    return Causes(rows=ordered, since=since, is_cut=is_cut or len(unknown) > READ_WHOLE)
+def unknown_causes(environment: str, *, start: datetime, end: datetime) -> Sequence[Unknown]:
+    """The unknown causes in [start, end), the most frequent first. Some ten queries."""
+    unknown = FailureKind.objects.filter(environment=environment, category=Category.UNKNOWN.value)
+    kinds = {bytes(digest) for digest in unknown.values_list("digest", flat=True)}
+    span = (to_us(start), to_us(end))
+    sums = _by_cause(counts_in(environment, *span, kinds=kinds))
+    of_cause = {name: {alike.kind for alike in counted} for name, counted in sums.items()}
+    failed = {kind for some in of_cause.values() for kind in some}
+    runs = runs_met(environment, of_cause, start_us=span[0], end_us=span[1])
+    agents = instances_in(environment, *span, failed)
+    found = {
+        name: _counted(name, counted, runs[name], {agent for alike in counted for agent in agents.get(alike[:2], ())})
+        for name, counted in sums.items()
+    }
+    newest = [(to_us(one.last), to_us(one.last) + 1) for one in found.values()]
+    _add_cases(found, stored_failures(environment, newest, kinds_of(failed).values()))
+    _add_cases(found, map(stored, newest_failures(environment, *span, kinds_of(failed), READ_FOR_CASES)))
+    return sorted(found.values(), key=lambda one: (-one.count, -to_us(one.last)))
 
 
 def unknown_cause(environment: str, fingerprint: str, *, start: datetime, end: datetime) -> Unknown | None:
-    """One of them; None where it is not among those read."""
-    found = unknown_causes(environment, start=start, end=end).rows
+    """One of them; None where none failed in the range."""
+    found = unknown_causes(environment, start=start, end=end)
     return next((one for one in found if one.fingerprint == fingerprint), None)
 
 
-def _added_up(places: Sequence[_Place]) -> dict[str, Unknown]:
-    found: dict[str, Unknown] = {}
-    for fact in _in_full(places):
-        said = _SAID.of(fact.attributes)
-        mark = text_of(said["fingerprint"]) or None
-        name, at = named_mark(mark, Category.UNKNOWN.value, fact.operation), from_us(fact.at_us)
-        one = found.get(name)
-        if one is None:
-            error_type = text_of(said["error_type"])
-            one = found[name] = Unknown(fingerprint=name, first=at, last=at, error_type=error_type)
-        one.count += 1
-        one.first = min(one.first, at)
-        one.operations[fact.operation] += 1
-        one.instances.add(fact.agent_id)
-        if fact.provider:
-            one.providers[fact.provider] += 1
-        if fact.run:
-            one.runs.add(fact.run)
+def _by_cause(counted: Mapping[Alike, Failed]) -> dict[str, dict[Alike, Failed]]:
+    kinds = kinds_of({alike.kind for alike in counted})
+    found: dict[str, dict[Alike, Failed]] = {}
+    for alike, failed in counted.items():
+        found.setdefault(kinds[alike.kind].fingerprint, {})[alike] = failed
+    return found
+
+
+def _counted(name: str, counted: Mapping[Alike, Failed], runs: int, agents: Collection[int]) -> Unknown:
+    kinds = kinds_of({alike.kind for alike in counted})
+    operations, providers = Counter[str](), Counter[str]()
+    for alike, failed in counted.items():
+        operations[kinds[alike.kind].operation] += failed.failures
+        if provider := kinds[alike.kind].provider:
+            providers[provider] += failed.failures
+    return Unknown(
+        fingerprint=name,
+        count=operations.total(),
+        runs=runs,
+        instances=len(agents),
+        operations=operations,
+        providers=providers,
+        first=from_us(min(one.first_us for one in counted.values())),
+        last=from_us(max(one.last_us for one in counted.values())),
+    )
+
+
+def _add_cases(found: Mapping[str, Unknown], failures: Iterable[Stored]) -> None:
+    """What these failures say, newest first. The newest of each cause may come twice, and is known by its place."""
+    for fact in failures:
+        one, said = found.get(kind_of(fact).fingerprint), _SAID.of(fact.attributes)
+        if one is None or (one.cases and fact.at_us == to_us(one.last)):
+            continue
+        if not one.cases:
+            one.error_type = text_of(said["error_type"])
         if len(one.cases) < SAMPLES:
             one.cases.append(_case(fact, said))
-    return found
 
 
 def matched(environment: str, match: Match, *, start: datetime, end: datetime) -> Matched:
@@ -179,7 +205,7 @@ def _in_full(places: Sequence[_Place]) -> Iterable[Fact]:
         yield from facts_at(dict(places[start : start + 500])).only(*columns).order_by("-at_us", "-id")
 
 
-def _case(fact: Fact, said: dict[str, Any]) -> Case:
+def _case(fact: Fact | Stored, said: dict[str, Any]) -> Case:
     category = category_or_none(said["instead_of"]) or category_or_none(fact.category) or Category.UNKNOWN
     return Case(
         category=category,

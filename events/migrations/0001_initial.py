@@ -155,6 +155,12 @@ class Migration(migrations.Migration):
                         ("first_seen_us", models.BigIntegerField()),
                         ("last_seen_us", models.BigIntegerField()),
                         (
+                            "changes",
+                            models.BigIntegerField(
+                                db_default=0, default=0, help_text="Transactions that stored events of it."
+                            ),
+                        ),
+                        (
                             "retired_us",
                             models.BigIntegerField(
                                 db_default=0, default=0, help_text="When people said that it is gone, or 0."
@@ -177,6 +183,12 @@ class Migration(migrations.Migration):
                             "region",
                             models.CharField(
                                 db_default="", default="", help_text="Where it runs, if it said.", max_length=200
+                            ),
+                        ),
+                        (
+                            "spending",
+                            models.TextField(
+                                default="{}", help_text="JSON: totals of its spend accounts, by measure and account."
                             ),
                         ),
                         (
@@ -302,6 +314,13 @@ class Migration(migrations.Migration):
                             models.BooleanField(
                                 default=False,
                                 help_text="Most of what never reached the service failed on our side: no name, no route.",
+                            ),
+                        ),
+                        (
+                            "attributions",
+                            models.JSONField(
+                                default=list,
+                                help_text="Each change of its attribution: at_us, from, to, and the failures by category then.",
                             ),
                         ),
                         (
@@ -569,6 +588,110 @@ class Migration(migrations.Migration):
                     },
                 ),
                 migrations.CreateModel(
+                    name="FailureKind",
+                    fields=[
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                            ),
+                        ),
+                        ("digest", models.BinaryField(help_text="Of all other columns.", max_length=16, unique=True)),
+                        ("environment", models.CharField(max_length=64)),
+                        ("fingerprint", models.CharField(max_length=440)),
+                        ("category", models.CharField(default="", max_length=32)),
+                        ("operation", models.CharField(default="", max_length=200)),
+                        ("breaker", models.CharField(default="", max_length=200)),
+                        ("provider", models.CharField(default="", max_length=200)),
+                        ("model", models.CharField(default="", max_length=200)),
+                        ("region", models.CharField(default="", max_length=200)),
+                        ("service", models.CharField(default="", max_length=200)),
+                    ],
+                    options={
+                        "indexes": [models.Index(fields=["environment", "fingerprint"], name="failure_kind_by_issue")],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="FailureSum",
+                    fields=[
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                            ),
+                        ),
+                        ("environment", models.CharField(max_length=64)),
+                        (
+                            "minutes",
+                            models.SmallIntegerField(help_text="How long the span is: one of `FAILURE_MINUTES`."),
+                        ),
+                        (
+                            "span",
+                            models.IntegerField(help_text="Which one it is: minutes since the epoch ÷ `minutes`."),
+                        ),
+                        ("kind", models.BinaryField(help_text="`FailureKind.digest`.", max_length=16)),
+                        ("variant", models.SmallIntegerField(help_text="`events.issues.fold.Variant.number`.")),
+                        ("failures", models.BigIntegerField()),
+                        ("first_us", models.BigIntegerField()),
+                        ("last_us", models.BigIntegerField()),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(
+                                condition=models.Q(("minutes", 1)), fields=["kind", "span"], name="failure_sum_by_kind"
+                            )
+                        ],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("environment", "minutes", "span", "kind", "variant"), name="failure_sum_once"
+                            )
+                        ],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="InstanceFailureSum",
+                    fields=[
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                            ),
+                        ),
+                        ("environment", models.CharField(max_length=64)),
+                        (
+                            "minutes",
+                            models.SmallIntegerField(help_text="How long the span is: one of `FAILURE_MINUTES`."),
+                        ),
+                        (
+                            "span",
+                            models.IntegerField(help_text="Which one it is: minutes since the epoch ÷ `minutes`."),
+                        ),
+                        ("kind", models.BinaryField(help_text="`FailureKind.digest`.", max_length=16)),
+                        ("variant", models.SmallIntegerField(help_text="`events.issues.fold.Variant.number`.")),
+                        ("failures", models.BigIntegerField()),
+                        ("first_us", models.BigIntegerField()),
+                        ("last_us", models.BigIntegerField()),
+                        (
+                            "agent",
+                            models.ForeignKey(
+                                db_constraint=False,
+                                db_index=False,
+                                on_delete=django.db.models.deletion.PROTECT,
+                                related_name="+",
+                                to="events.agent",
+                            ),
+                        ),
+                    ],
+                    options={
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("environment", "minutes", "span", "kind", "variant", "agent"),
+                                name="instance_failure_sum_once",
+                            )
+                        ],
+                    },
+                ),
+                migrations.CreateModel(
                     name="InstanceMoves",
                     fields=[
                         (
@@ -655,9 +778,7 @@ class Migration(migrations.Migration):
                         ("category", models.CharField(default="", max_length=32)),
                         (
                             "subject",
-                            models.CharField(
-                                default="", help_text="The breaker, or the operation without one.", max_length=200
-                            ),
+                            models.CharField(default="", help_text="The breaker, else the operation.", max_length=200),
                         ),
                         (
                             "facts",
@@ -693,6 +814,12 @@ class Migration(migrations.Migration):
                         ("calls", models.BigIntegerField(default=0)),
                         ("attempts", models.BigIntegerField(default=0)),
                         ("successes", models.BigIntegerField(default=0)),
+                        (
+                            "inner_retries",
+                            models.BigIntegerField(
+                                default=0, help_text="Retries by clients themselves, within attempts."
+                            ),
+                        ),
                         ("minute", models.IntegerField(help_text="Whole minutes since the epoch.")),
                     ],
                     options={
@@ -811,6 +938,153 @@ class Migration(migrations.Migration):
                     },
                 ),
                 migrations.CreateModel(
+                    name="Run",
+                    fields=[
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                            ),
+                        ),
+                        ("environment", models.CharField(max_length=64)),
+                        ("run", models.CharField(max_length=200)),
+                        ("first_us", models.BigIntegerField(help_text="Its first event.")),
+                        ("last_us", models.BigIntegerField(help_text="Its last event.")),
+                        (
+                            "started_us",
+                            models.BigIntegerField(
+                                help_text="Its first run_started; its first event where there is none."
+                            ),
+                        ),
+                        ("ended_us", models.BigIntegerField(help_text="Its run_finished; null: not ended.", null=True)),
+                        (
+                            "status",
+                            models.CharField(default="", help_text="At its end; `ended`: not stated.", max_length=32),
+                        ),
+                        (
+                            "is_failed",
+                            models.BooleanField(default=False, help_text="Ended without what it was to bring."),
+                        ),
+                        ("is_long", models.BooleanField(default=False, help_text="Lasts longer than `LONG_US`.")),
+                        ("name", models.CharField(default="", max_length=200)),
+                        ("source", models.CharField(default="", max_length=200)),
+                        ("policy", models.CharField(default="", max_length=200)),
+                        (
+                            "level",
+                            models.SmallIntegerField(
+                                default=0, help_text="The highest recovery step, 1 to 5; 0: none."
+                            ),
+                        ),
+                        ("failures", models.BigIntegerField(default=0)),
+                        ("categories", models.TextField(default="{}", help_text="JSON: failures by category.")),
+                        (
+                            "models_named",
+                            models.TextField(default="[]", help_text="JSON: providers and models of its events."),
+                        ),
+                        ("retries", models.BigIntegerField(default=0)),
+                        ("questions", models.BigIntegerField(default=0)),
+                        (
+                            "waited_us",
+                            models.BigIntegerField(
+                                default=0, help_text="The sum of its announced waits, until its end."
+                            ),
+                        ),
+                        (
+                            "waits_until_us",
+                            models.BigIntegerField(
+                                default=0, help_text="The end of the longest wait that nothing followed."
+                            ),
+                        ),
+                        (
+                            "capacity_until_us",
+                            models.BigIntegerField(default=0, help_text="The same of waits after capacity failures."),
+                        ),
+                        ("cost_usd", models.FloatField(null=True)),
+                        ("fold", models.TextField(help_text="JSON of events.runs.fold.RunFold.")),
+                        (
+                            "agent",
+                            models.ForeignKey(
+                                db_constraint=False,
+                                db_index=False,
+                                help_text="The instance of its first event.",
+                                on_delete=django.db.models.deletion.PROTECT,
+                                related_name="+",
+                                to="events.agent",
+                            ),
+                        ),
+                        (
+                            "holder",
+                            models.ForeignKey(
+                                db_constraint=False,
+                                db_index=False,
+                                help_text="The instance that began it last.",
+                                on_delete=django.db.models.deletion.PROTECT,
+                                related_name="+",
+                                to="events.agent",
+                            ),
+                        ),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(fields=["environment", "first_us", "last_us"], name="run_by_start"),
+                            models.Index(fields=["agent", "first_us"], name="run_by_agent"),
+                            models.Index(fields=["environment", "status", "first_us", "last_us"], name="run_by_status"),
+                            models.Index(
+                                condition=models.Q(("failures__gt", 0)),
+                                fields=["environment", "first_us", "last_us"],
+                                name="run_failing",
+                            ),
+                            models.Index(
+                                condition=models.Q(("ended_us__isnull", True)),
+                                fields=["environment", "first_us", "last_us"],
+                                name="run_going",
+                            ),
+                            models.Index(
+                                condition=models.Q(("questions__gt", 0)),
+                                fields=["environment", "first_us", "last_us"],
+                                name="run_asking",
+                            ),
+                            models.Index(
+                                condition=models.Q(("is_failed", True)),
+                                fields=["environment", "first_us", "last_us"],
+                                name="run_failed",
+                            ),
+                            models.Index(
+                                condition=models.Q(("is_long", True)),
+                                fields=["environment", "last_us", "first_us"],
+                                name="run_long",
+                            ),
+                        ],
+                        "constraints": [models.UniqueConstraint(fields=("environment", "run"), name="run_once")],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="RunFailure",
+                    fields=[
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                            ),
+                        ),
+                        ("environment", models.CharField(max_length=64)),
+                        ("run", models.CharField(max_length=200)),
+                        (
+                            "kind",
+                            models.BinaryField(help_text="`events.issues.models.FailureKind.digest`.", max_length=16),
+                        ),
+                        ("failures", models.BigIntegerField()),
+                        ("first_us", models.BigIntegerField()),
+                        ("last_us", models.BigIntegerField()),
+                    ],
+                    options={
+                        "indexes": [models.Index(fields=["kind", "last_us", "first_us"], name="run_failure_by_kind")],
+                        "constraints": [
+                            models.UniqueConstraint(fields=("environment", "run", "kind"), name="run_failure_once")
+                        ],
+                    },
+                ),
+                migrations.CreateModel(
                     name="ServiceVersion",
                     fields=[
                         (
@@ -906,12 +1180,12 @@ class Migration(migrations.Migration):
                             "whole_ns",
                             models.BigIntegerField(default=0, help_text="The end of its last child that went well."),
                         ),
+                        ("says", models.JSONField(help_text="See events.derived.marks.Says.", null=True)),
                         ("errors", models.JSONField(default=list)),
                         (
                             "passed_on",
                             models.JSONField(
-                                help_text="The failure that its own error would be, where it only passes one on.",
-                                null=True,
+                                help_text="The failure that an error it passes on would be of its own.", null=True
                             ),
                         ),
                         ("seen_us", models.BigIntegerField(help_text="When it was last told of.")),
@@ -946,9 +1220,7 @@ class Migration(migrations.Migration):
                         ("category", models.CharField(default="", max_length=32)),
                         (
                             "subject",
-                            models.CharField(
-                                default="", help_text="The breaker, or the operation without one.", max_length=200
-                            ),
+                            models.CharField(default="", help_text="The breaker, else the operation.", max_length=200),
                         ),
                         (
                             "facts",
@@ -984,6 +1256,12 @@ class Migration(migrations.Migration):
                         ("calls", models.BigIntegerField(default=0)),
                         ("attempts", models.BigIntegerField(default=0)),
                         ("successes", models.BigIntegerField(default=0)),
+                        (
+                            "inner_retries",
+                            models.BigIntegerField(
+                                default=0, help_text="Retries by clients themselves, within attempts."
+                            ),
+                        ),
                         ("view", models.CharField(help_text="A word of `View`.", max_length=16)),
                         ("minutes", models.SmallIntegerField(help_text="How long the span is.")),
                         (

@@ -1,4 +1,4 @@
-"""Every question asked of the store of facts; pages, figures, API and exports ask these and no others."""
+"""All queries of stored events. Pages, figures, API and exports use these and no others."""
 
 from events.majority import majority
 from events.overview_rows import CapacityNow, OverviewNumbers
@@ -9,7 +9,7 @@ from events.queries.in_force import agent_named, settings_in_force
 from events.queries.lanes import rounded_out, segments
 from events.queries.operations import operations
 from events.queries.overview import overview_numbers
-from events.queries.situation import last_trouble, sentence
+from events.queries.situation import last_trouble, sentence, worst_incident
 from events.queries.sums import (
     Sums,
     capacity_per_bin,
@@ -89,4 +89,5 @@ __all__ = [
     "settings_in_force",
     "sums_per_bin",
     "transitions",
+    "worst_incident",
 ]

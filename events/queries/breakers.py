@@ -36,7 +36,8 @@ from events.queries.fleet import FORGOTTEN_AFTER, STOPPED, agent_row, has_ended,
 from events.queries.readings import category_or_none, state_or_none, trigger_or_none
 from events.rows import RANK, BreakerRow, InstanceState, Quarter
 from events.sum_views import View
-from recovery_ops.rules.words import Category, State
+from recovery_ops.rules.enums import Category, State
+from recovery_ops.rules.fleet.breaker_trouble import Counted, Trouble, trouble_of
 
 _RATE = ("failure_rate", "threshold", "last_category")
 _MEASURES = ("calls", "attempts", "failures", "rejections")
@@ -44,6 +45,8 @@ SPAN_MINUTES, QUARTER_SPANS = 5, 3
 """The quarter of an hour is read from three whole spans and the one that runs."""
 LONGEST_WAIT_S = 366 * 86_400.0
 """A breaker that says that it waits longer is not believed."""
+_TOGETHER_US = 15 * MINUTE_S * US_PER_S
+"""Instances whose last reports are no further apart were the fleet when all of it fell silent."""
 _DAY, _DAY_SPAN_MINUTES = timedelta(days=1), 120
 _PROBING = (State.OPEN, State.HALF_OPEN)
 """What a wait that was told with a move ends in a probe in."""
@@ -57,6 +60,8 @@ class _Tally:
     since: dict[State, int] = field(default_factory=dict)
     probe_us: float | None = None
     unknown: int = 0
+    stale: set[State] = field(default_factory=set)
+    """What its unreachable instances reported last."""
     operations: set[str] = field(default_factory=set)
     services: set[str] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
@@ -75,7 +80,7 @@ def breakers(environment: str, *, now: datetime) -> list[BreakerRow]:
     over four spans.
     """
     rows = _rows(environment, now=now)
-    return sorted(rows, key=lambda row: (-RANK[row.worst], row.name))
+    return sorted(rows, key=lambda row: (-RANK[row.worst], row.trouble is None, row.name))
 
 
 def breakers_named(environment: str, names: Collection[str] | None, *, now: datetime) -> list[BreakerRow]:
@@ -84,7 +89,7 @@ def breakers_named(environment: str, names: Collection[str] | None, *, now: date
     tallies: dict[str, _Tally] = {}
     for found in _counted(standing if names is None else standing.filter(breaker__in=names), now):
         _add_state(tallies.setdefault(found["breaker"], _Tally()), found)
-    rows = [_row(breaker_name, tally, 1.0, 0) for breaker_name, tally in tallies.items()]
+    rows = (_row(breaker_name, tally, 1.0, 0) for breaker_name, tally in tallies.items())
     return sorted(rows, key=lambda row: (-RANK[row.worst], row.name))
 
 
@@ -119,7 +124,7 @@ def breaker(
     one with `standing`.
     """
     rows = standing_of(environment, name, since=now) if standing is None else standing
-    remembered = [row for row in rows if _is_remembered(row.agent, now)]
+    remembered = _of_those_left(rows, now)
     if not remembered:
         return _row(name, _Tally(), 1.0, 0) if rows or is_reported(environment, name) else None
     tally = _Tally(evidence=_newest_rate(rows))
@@ -128,7 +133,7 @@ def breaker(
             tally,
             {
                 "state": row.state,
-                "is_reached": row.agent.last_seen_us >= silent_since_us(now),
+                "is_reached": row.agent.last_seen_us >= silent_since_us(now) and not has_ended(row.agent),
                 "instances": 1,
                 "since_us": row.at_us,
                 "probe_us": _probe_us(row),
@@ -156,7 +161,7 @@ def instance_states(
 ) -> list[InstanceState]:
     """Each remembered instance's state of one breaker: unknown first, then the worst. One query, or `standing`."""
     rows = standing_of(environment, name, since=now) if standing is None else standing
-    found = [instance_state(row, now) for row in rows if _is_remembered(row.agent, now)]
+    found = [instance_state(row, now) for row in _of_those_left(rows, now)]
 
     def place(one: InstanceState) -> tuple[bool, int, str, str]:
         return one.state is not None, -RANK[one.state], one.agent.service, one.agent.instance
@@ -267,6 +272,19 @@ def _standing(environment: str, now: datetime) -> QuerySet[BreakerState]:
     return rows.exclude(agent__status=STOPPED).filter(agent__last_seen_us__gte=to_us(now - FORGOTTEN_AFTER))
 
 
+def _last_standing(environment: str) -> QuerySet[BreakerState]:
+    """The breakers of the instances that reported last, stopped and retired ones too."""
+    last = Agent.objects.filter(environment=environment).order_by("-last_seen_us").values("last_seen_us")[:1]
+    return BreakerState.objects.filter(environment=environment, agent__last_seen_us__gte=Subquery(last) - _TOGETHER_US)
+
+
+def _of_those_left(rows: Sequence[BreakerState], now: datetime) -> list[BreakerState]:
+    """Those of remembered instances; where there is none, of the instances that reported last."""
+    since_us = max((row.agent.last_seen_us for row in rows), default=0) - _TOGETHER_US
+    remembered = [row for row in rows if _is_remembered(row.agent, now)]
+    return remembered or [row for row in rows if row.agent.last_seen_us >= since_us]
+
+
 def _is_remembered(agent: Agent, now: datetime) -> bool:
     return not has_ended(agent) and agent.last_seen_us >= to_us(now - FORGOTTEN_AFTER)
 
@@ -297,8 +315,10 @@ def instance_state(row: BreakerState, now: datetime) -> InstanceState:
 def _rows(environment: str, *, now: datetime) -> list[BreakerRow]:
     tallies: dict[str, _Tally] = {}
     for found in _counted(_standing(environment, now), now):
-        tally = tallies.setdefault(found["breaker"], _Tally())
-        _add_state(tally, found)
+        _add_state(tallies.setdefault(found["breaker"], _Tally()), found)
+    if not tallies:  # nobody reports any more: what was reported last is stale
+        for found in _counted(_last_standing(environment), now):
+            _add_state(tallies.setdefault(found["breaker"], _Tally()), {**found, "is_reached": False})
     if not tallies:
         return []
     for row in _evidence(environment):
@@ -315,18 +335,20 @@ def _with_sums(tallies: Mapping[str, _Tally], environment: str, now: datetime) -
             _add_sums(known, sums)
         elif known is not None:
             _add_quarter(known, sums)
-    minutes = 1.0 + to_us(now) / US_PER_S % MINUTE_S / MINUTE_S
+    minutes = measured_minutes(now)
     first_span = to_us(now) // US_PER_S // MINUTE_S // SPAN_MINUTES - QUARTER_SPANS
     return [_row(breaker_name, tally, minutes, first_span) for breaker_name, tally in tallies.items()]
 
 
+def measured_minutes(now: datetime) -> float:
+    """How long rates per minute are measured: the last whole minute and the one that runs, in minutes."""
+    return 1.0 + to_us(now) / US_PER_S % MINUTE_S / MINUTE_S
+
+
 def _counted(standing: QuerySet[BreakerState], now: datetime) -> Iterable[Mapping[str, Any]]:
     """Instances by breaker and state: a few rows per breaker, however large the fleet."""
-    is_reached = Case(
-        When(agent__last_seen_us__gte=silent_since_us(now), then=Value(True)),
-        default=Value(False),
-        output_field=BooleanField(),
-    )
+    is_seen = When(agent__last_seen_us__gte=silent_since_us(now), then=Value(True))
+    is_reached = Case(is_seen, default=Value(False), output_field=BooleanField())
     probe_us = ExpressionWrapper(F("at_us") + F("wait_s") * US_PER_S, FloatField())
     grouped = standing.values("breaker", "state", "operation", "agent__service", "agent__group", is_reached=is_reached)
     is_believed = Q(wait_s__gte=0.0, wait_s__lte=LONGEST_WAIT_S)
@@ -352,6 +374,7 @@ def _add_state(tally: _Tally, found: Mapping[str, Any]) -> None:
             tally.probe_us = probe_us if tally.probe_us is None else min(tally.probe_us, probe_us)
     else:
         tally.unknown += found["instances"]
+        tally.stale.add(state)
     tally.services.add(found["agent__service"])
     tally.groups.update({found["agent__group"]} - {""})
     tally.operations.update({found["operation"]} - {""})
@@ -367,8 +390,7 @@ def _evidence(environment: str) -> Iterable[Mapping[str, Any]]:
 
 def _newest_rate(rows: Iterable[BreakerState]) -> Mapping[str, Any]:
     """The same of one breaker's rows; empty where none came with a rate."""
-    moved = [row for row in rows if row.failure_rate is not None]
-    newest = max(moved, key=lambda row: row.at_us or 0, default=None)
+    newest = max((row for row in rows if row.failure_rate is not None), key=lambda row: row.at_us or 0, default=None)
     return {} if newest is None else {name: getattr(newest, name) for name in _RATE}
 
 
@@ -447,6 +469,8 @@ def _row(name: str, tally: _Tally, minutes: float, first_span: int) -> BreakerRo
         last_category=category_or_none(tally.evidence.get("last_category")),
         since_by={state: from_us(at_us) for state, at_us in tally.since.items()},
         next_probe=None if tally.probe_us is None else from_us(round(tally.probe_us)),
+        last_worst=max(tally.stale, key=RANK.__getitem__, default=None),
+        calls_trouble=_trouble(tally),
         quarter=Quarter(
             # What is younger than a quarter of an hour was not counted for one.
             start=_span_start(first_span if tally.first_span is None else tally.first_span),
@@ -454,6 +478,12 @@ def _row(name: str, tally: _Tally, minutes: float, first_span: int) -> BreakerRo
             failures=tally.failures,
             last_call_at=None if tally.last_span is None else _span_start(tally.last_span + 1),
         ),
+    )
+
+
+def _trouble(tally: _Tally) -> Trouble | None:
+    return trouble_of(
+        Counted(**tally.measured, quarter_attempts=tally.attempts, quarter_failures=sum(tally.failures.values()))
     )
 
 

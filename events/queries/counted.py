@@ -15,8 +15,8 @@ from django.db.models.fields.json import KeyTextTransform
 from events.models import Fact
 from events.moments import to_us
 from events.queries.readings import number_in
-from recovery_ops.rules.facts import CallsCounted
-from recovery_ops.rules.health import Counts
+from recovery_ops.rules.events import CallsCounted
+from recovery_ops.rules.fleet.health_gate import Counts
 from recovery_ops.wire import names
 
 COUNTED_WITHIN = timedelta(seconds=15)

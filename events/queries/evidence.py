@@ -15,7 +15,7 @@ from events.queries.sums import FAILED
 from events.queries.transitions import moves_of, transition_of
 from events.queries.trouble import failure_row
 from events.rows import FailureRow, Transition
-from recovery_ops.rules.facts import BreakerStateChanged
+from recovery_ops.rules.events import BreakerStateChanged
 from recovery_ops.wire import names
 
 MOST = 20

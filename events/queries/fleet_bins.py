@@ -21,7 +21,7 @@ from events.queries.readings import state_or_none
 from events.queries.sum_rows import widest
 from events.rows import RANK, Fleet
 from events.sum_views import VIEWS, View
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
 
 EXACT_MOVES = 1_000
 """So many moves are read one by one, with their moments and their evidence."""

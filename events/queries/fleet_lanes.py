@@ -16,7 +16,7 @@ from events.queries.lives import presence_of
 from events.queries.moves import Pair, Point, Reading, light_points_of
 from events.queries.transitions import moves_of, transition_of
 from events.rows import Fleet
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
 
 
 def fleet_lanes(

@@ -16,12 +16,11 @@ from events.queries.readings import text_of, whole_or_none
 from events.queries.sums import FAILED
 from events.queries.trouble import failure_row
 from events.rows import RANK, FailureRow, InstanceState, RevisionMove
-from recovery_ops.rules.facts import (
+from recovery_ops.rules.events import (
     CallsCounted,
     DesiredStateApplied,
     DesiredStateRejected,
     InstanceHeartbeat,
-    RunStarted,
     SettingsInForce,
 )
 from recovery_ops.wire import names
@@ -34,7 +33,6 @@ LATELY = timedelta(hours=24)
 _TOLD_LATE = timedelta(days=BEHIND_DAYS)
 """So much later an outbox may bring what an instance told."""
 _ROUTINE = [names.EVENTS[kind].name for kind in (InstanceHeartbeat, CallsCounted, SettingsInForce)]
-_STARTED = names.EVENTS[RunStarted].name
 _APPLIED = names.EVENTS[DesiredStateApplied].name
 _REJECTED = names.EVENTS[DesiredStateRejected].name
 
@@ -86,14 +84,6 @@ def last_events_of(agent_id: int, *, last_seen: datetime, limit: int = 50) -> li
     columns = ("id", "at_us", "event", "severity", "operation", "category", "run", "body")
     found = lately.exclude(event__in=_ROUTINE).order_by("-id").values_list(*columns)[:limit]
     return [InstanceEvent(fact_id, from_us(at_us), *rest) for fact_id, at_us, *rest in found]
-
-
-def runs_of(environment: str, agent_id: int, *, now: datetime, limit: int = 20) -> list[str]:
-    """The runs that it started last, the newest first, as far as their starts are among the newest of the last 24 hours
-    of all instances. One query; `fact_by_event`.
-    """
-    started = _newest(environment, _STARTED, agent_id, now).exclude(run="")
-    return list(dict.fromkeys(started.values_list("run", flat=True)[: 2 * limit]))[:limit]
 
 
 def revisions_of(environment: str, agent_id: int, *, now: datetime, limit: int = 10) -> list[RevisionMove]:

@@ -16,7 +16,7 @@ from events.queries.lives import Life, lives, lives_among
 from events.queries.moves import Pair, Point, Reading, points_of
 from events.queries.transitions import Move, Standing
 from events.rows import RANK, Lanes, Segment, Transition
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
 
 SEGMENTS_MOST = 2_000
 """A browser draws this many bars in 0.15 s, and four times as many in a whole one."""

@@ -15,7 +15,7 @@ from events.models import Agent, Fact
 from events.moments import US_PER_S, Span, to_us, united
 from events.queries.fleet import FORGOTTEN_AFTER, NAMELESS, RETIRED, STOPPED, has_ended
 from events.rows import Presence
-from recovery_ops.rules.facts import InstanceHeartbeat
+from recovery_ops.rules.events import InstanceHeartbeat
 from recovery_ops.wire import names
 
 HEARTBEATS_READ = 5_000

@@ -19,8 +19,8 @@ from events.queries.sum_rows import widest
 from events.queries.transitions import Move, Standing, last_transition, moves_of, transition_of
 from events.rows import RANK, WORST_FIRST, Transition
 from events.stored_json import text_at
-from recovery_ops.rules.facts import BreakerStateChanged
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
+from recovery_ops.rules.events import BreakerStateChanged
 from recovery_ops.wire import names
 
 MOVES_READ = 1_000

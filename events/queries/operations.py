@@ -11,7 +11,8 @@ from typing import Any
 from django.db.models import Case, QuerySet, Sum, Value, When
 
 from events.amplification import spent_on_more
-from events.models import BreakerState, MinuteSum, SpanSum
+from events.cardinality import OTHER, Kind
+from events.models import BreakerState, KnownName, MinuteSum, SpanSum
 from events.moments import MINUTE_S, US_PER_S, to_us
 from events.rows import OperationRow
 from events.sum_views import View
@@ -52,6 +53,12 @@ def operations(environment: str, *, now: datetime) -> list[OperationRow]:
             tallies[operation] = _Tally(breaker=breaker)
     minutes = RATE_MINUTES - 1 + to_us(now) / US_PER_S % MINUTE_S / MINUTE_S
     return [_row(name, tallies[name], minutes) for name in sorted(tallies)]
+
+
+def is_known_operation(environment: str, name: str) -> bool:
+    """Whether any event of this environment named the operation, however long ago. One query."""
+    known = KnownName.objects.filter(environment=environment, kind=Kind.OPERATION.value, name=name)
+    return name == OTHER or known.exists()
 
 
 def calls_of_a_day(environment: str, *, now: datetime) -> Mapping[str, int]:

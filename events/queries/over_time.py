@@ -18,7 +18,7 @@ from events.queries.fleet import STOPPED
 from events.queries.readings import length_s_or_none, text_of
 from events.retention import KEEP
 from events.rows import AgentRow
-from recovery_ops.rules.facts import GateClosed, InstanceHeartbeat, WaitHeartbeat
+from recovery_ops.rules.events import GateClosed, InstanceHeartbeat, WaitHeartbeat
 from recovery_ops.wire import names
 
 LONGEST = timedelta(hours=24)
@@ -145,7 +145,9 @@ def _wait(at_us: int, event: str, operation: str, said: Any) -> tuple[str, int, 
 
     named = operation or "a run"
     if event == _GATE_CLOSED:
-        return f"{named}: held back, the server said when to come back", at_us, at_us + us(GateClosed, "wait_s")
+        label = text_of(said.get(names.attribute_of(GateClosed, "credential")))
+        why = f"key {label} rests" if label else "held back, the server said when to come back"
+        return f"{named}: {why}", at_us, at_us + us(GateClosed, "wait_s")
     began_us, ends_us = at_us - us(WaitHeartbeat, "waited_s"), at_us + us(WaitHeartbeat, "remaining_s")
     return f"{named}: a long wait", began_us, ends_us
 

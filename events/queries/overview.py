@@ -26,7 +26,7 @@ from events.queries.waits import Retry, retries_said, waiting_in
 from events.rows import AgentRow, BreakerRow, DegradationRow
 from events.scoped import ANYBODY, Backend
 from events.sum_views import VIEWS, View
-from recovery_ops.rules.words import CAPACITY, FAMILY_OF, OVERRIDES, Category, Family, State
+from recovery_ops.rules.enums import CAPACITY, FAMILY_OF, OVERRIDES, Category, Family, State
 
 USUAL = timedelta(hours=6)
 LOOKED_BACK_MINUTES = 60

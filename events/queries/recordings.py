@@ -34,6 +34,7 @@ EVENTS = (
     "guard_tripped",
     "permission_denied",
     "compensation_finished",
+    "spend_cap_reached",
 )
 """What deciding again needs of a recording."""
 

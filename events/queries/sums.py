@@ -22,8 +22,8 @@ from events.queries.sum_rows import TELLING, SumRow, binned, in_all_dimensions, 
 from events.queries.sums_of_calls import is_of_backend, rows_of_backend, rows_of_service
 from events.rows import Bins, CapacityBins
 from events.sum_views import VIEWS, View
-from recovery_ops.rules.facts import FailureClassified
-from recovery_ops.rules.words import FAMILY_OF, Category, Family
+from recovery_ops.rules.enums import FAMILY_OF, Category, Family
+from recovery_ops.rules.events import FailureClassified
 from recovery_ops.wire import names
 
 FINE_BIN_S = 10

@@ -23,8 +23,8 @@ from events.queries.readings import (
     whole_or_none,
 )
 from events.rows import Transition
-from recovery_ops.rules.facts import BreakerStateChanged
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
+from recovery_ops.rules.events import BreakerStateChanged
 
 _EVIDENCE = Attributes(
     BreakerStateChanged,

@@ -14,12 +14,15 @@ from events.moments import from_us, to_us
 from events.queries.readings import Attributes, category_or_none, number_or_none, text_of, whole_or_none
 from events.queries.sums import FAILED
 from events.rows import DegradationRow, Derivation, FailureRow
-from recovery_ops.rules.facts import FailureClassified
-from recovery_ops.rules.words import FAMILY_OF, Category
+from recovery_ops.rules.enums import FAMILY_OF, Category
+from recovery_ops.rules.events import FailureClassified
 
 DEGRADATIONS_MOST = 2_000
 
-_SAID = Attributes(FailureClassified, "status_code", "error_type", "message", "attempt", "retry_after_s", "fingerprint")
+_SAID = Attributes(
+    FailureClassified,
+    *("status_code", "error_type", "message", "attempt", "retry_after_s", "fingerprint", "credential"),
+)
 
 
 def degradations(environment: str, *, start: datetime, end: datetime) -> list[DegradationRow]:
@@ -149,4 +152,5 @@ def failure_row(fact: Fact) -> FailureRow:
         model=fact.model,
         retry_after_s=number_or_none(said["retry_after_s"]),
         derived=Derivation.of(fact.attributes, fact.trace_id, fact.span_id),
+        credential=text_of(said["credential"]),
     )

@@ -13,8 +13,8 @@ from events.models import Fact
 from events.moments import US_PER_S, from_us, to_us
 from events.overview_rows import Waiting
 from events.queries.readings import number_in
-from recovery_ops.rules.facts import RetryScheduled
-from recovery_ops.rules.words import CAPACITY
+from recovery_ops.rules.enums import CAPACITY
+from recovery_ops.rules.events import RetryScheduled
 from recovery_ops.wire import names
 
 LOOKED_BACK = timedelta(hours=6)

@@ -14,7 +14,7 @@ from events.models import Fact
 from events.moments import US_PER_S, from_us, to_us
 from events.queries.readings import number_or_none, whole_or_none
 from events.rows import AgentRow
-from recovery_ops.rules.facts import CallsCounted, RunFinished, RunStarted
+from recovery_ops.rules.events import CallsCounted, RunFinished, RunStarted
 from recovery_ops.wire import names
 
 COUNTED_WITHIN, BEGUN_WITHIN = timedelta(minutes=15), timedelta(hours=24)

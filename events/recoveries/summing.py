@@ -10,15 +10,15 @@ from typing import Any
 
 from django.db.models import F, Sum
 
-from events.models import Fact, SpanSum
+from events.models import Fact, MinuteSum, SpanSum
 from events.moments import US_PER_S, to_us
 from events.queries.beginnings import first_sign_of_life
 from events.queries.sums import FAILED
 from events.recoveries.models import RecoveryDay
 from events.runs.stored import facts_among
 from events.sum_views import View
-from recovery_ops.rules.facts import Escalated, RunFinished
-from recovery_ops.rules.words import RunStatus
+from recovery_ops.rules.enums import RunStatus
+from recovery_ops.rules.events import Escalated, RunFinished
 from recovery_ops.wire import names
 
 DAY_S = 86_400
@@ -41,13 +41,18 @@ Cause = tuple[str, str]
 """Operation and category."""
 
 
-def sum_days(environment: str, now: datetime, *, most: int = DAYS_AT_ONCE) -> int:
-    """Read days anew whose facts are other than at the last reading, newest first; return how many."""
+def sum_days(environment: str, now: datetime, *, most: int = DAYS_AT_ONCE, since: datetime | None = None) -> int:
+    """Read days anew whose facts are other than at the last reading, newest first; return how many.
+
+    What happened before `since`, a whole minute, is left out.
+    """
     began = first_sign_of_life(environment)
     if began is None:
         return 0
     today = int(now.timestamp()) // DAY_S
+    began = began if since is None else max(began, since)
     first = max(int(began.timestamp()) // DAY_S, today - REACHES_BACK_DAYS)
+    since_us = 0 if since is None else to_us(since)
     read = RecoveryDay.objects.filter(environment=environment, day__gte=first)
     # What was read without costs is read again while its facts are there; of an older day they may be gone.
     known = dict(read.exclude(costs=None, day__gte=today - UNSETTLED_DAYS).values_list("day", "facts"))
@@ -57,28 +62,46 @@ def sum_days(environment: str, now: datetime, *, most: int = DAYS_AT_ONCE) -> in
             break
         if day in known and day < today - UNSETTLED_DAYS:
             continue
-        facts = _facts(environment, day)
+        part = _Day(environment, day, since_us)
+        facts = _facts(part)
         if known.get(day) != facts:
-            _sum(environment, day, facts, now)
+            _sum(part, facts, now)
             count += 1
     return count
 
 
-def _sum(environment: str, day: int, facts: int, now: datetime) -> None:
+@dataclass(frozen=True, slots=True)
+class _Day:
+    """A day of an environment, from a moment on: nearly always from its beginning."""
+
+    environment: str
+    day: int
+    since_us: int
+
+    @property
+    def start_us(self) -> int:
+        return max(self.since_us, self.day * DAY_S * US_PER_S)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.start_us == self.day * DAY_S * US_PER_S
+
+
+def _sum(part: _Day, facts: int, now: datetime) -> None:
     # How many facts there are was counted before they are read: what comes meanwhile is another number next time.
-    ends = list(_ended(environment, day))
-    found = _causes(environment, day)
+    ends = list(_ended(part))
+    found = _causes(part)
     tally = _Tally(listed=frozenset(cause for cause, _ in found))
     for start in range(0, len(ends), _CHUNK):
         chunk = ends[start : start + _CHUNK]
-        tally.add(chunk, _met(environment, [end.run for end in chunk]))
+        tally.add(chunk, _met(part.environment, [end.run for end in chunk]))
     causes = [
         [operation, category, failures, tally.met[operation, category], tally.lost_to[operation, category]]
         for (operation, category), failures in found
     ]
     RecoveryDay.objects.update_or_create(
-        environment=environment,
-        day=day,
+        environment=part.environment,
+        day=part.day,
         defaults={
             "read_us": to_us(now),
             "facts": facts,
@@ -87,7 +110,7 @@ def _sum(environment: str, day: int, facts: int, now: datetime) -> None:
             "causes": causes,
             "costs": [[operation, runs, usd] for operation, (runs, usd) in sorted(tally.costs.items())],
             **tally.numbers(),
-            **_attempts(environment, day),
+            **_attempts(part),
         },
     )
 
@@ -159,11 +182,11 @@ def _outcome(end: _End, *, is_troubled: bool, has_asked: bool) -> str:
     return "helped" if has_asked else "alone"
 
 
-def _ended(environment: str, day: int) -> Iterator[_End]:
+def _ended(part: _Day) -> Iterator[_End]:
     """The runs that ended in a day, each by its last word; index `fact_by_event`."""
-    start_us = day * DAY_S * US_PER_S
+    end_us = (part.day + 1) * DAY_S * US_PER_S
     finished = Fact.objects.filter(
-        environment=environment, event=_FINISHED, at_us__gte=start_us, at_us__lt=start_us + DAY_S * US_PER_S, run__gt=""
+        environment=part.environment, event=_FINISHED, at_us__gte=part.start_us, at_us__lt=end_us, run__gt=""
     )
     said = [names.attribute_of(RunFinished, name) for name in ("status", "duration_s", "cost_usd")]
     seen: set[str] = set()
@@ -192,27 +215,32 @@ def _met(environment: str, runs: Sequence[str]) -> _Met:
     return _Met(causes, asked)
 
 
-def _spans(environment: str, day: int, view: View) -> Any:
-    first = day * _SPANS_A_DAY
+def _spans(part: _Day, view: View) -> Any:
+    """Its sums: those of two hours, or of the minutes of a day that is not read whole."""
+    environment = part.environment
+    if not part.is_whole:
+        minute, end = part.start_us // US_PER_S // 60, (part.day + 1) * 24 * 60
+        return MinuteSum.objects.filter(environment=environment, minute__gte=minute, minute__lt=end).order_by()
+    first = part.day * _SPANS_A_DAY
     return SpanSum.objects.filter(
         environment=environment, view=view, minutes=_SPAN_MINUTES, span__gte=first, span__lt=first + _SPANS_A_DAY
     ).order_by()
 
 
-def _facts(environment: str, day: int) -> int:
+def _facts(part: _Day) -> int:
     """How many facts the sums of a day hold, failures twice: one may turn out to be none. Index `span_sum_once`."""
-    total = _spans(environment, day, View.CATEGORY).aggregate(total=Sum(F("facts") + F("failures")))["total"]
+    total = _spans(part, View.CATEGORY).aggregate(total=Sum(F("facts") + F("failures")))["total"]
     return int(total or 0)
 
 
-def _attempts(environment: str, day: int) -> dict[str, int]:
+def _attempts(part: _Day) -> dict[str, int]:
     columns = ("failures", "retries", "fallbacks", "exhausted")
-    found = _spans(environment, day, View.CATEGORY).aggregate(**{name: Sum(name) for name in columns})
+    found = _spans(part, View.CATEGORY).aggregate(**{name: Sum(name) for name in columns})
     return {name: int(found[name] or 0) for name in columns}
 
 
-def _causes(environment: str, day: int) -> list[tuple[Cause, int]]:
+def _causes(part: _Day) -> list[tuple[Cause, int]]:
     """Failures by operation and category, most first."""
-    rows = _spans(environment, day, View.EACH).filter(failures__gt=0).values_list("operation", "category")
+    rows = _spans(part, View.EACH).filter(failures__gt=0).values_list("operation", "category")
     counted = rows.annotate(total=Sum("failures")).order_by(F("total").desc(), "operation", "category")
     return [((operation, category), int(total)) for operation, category, total in counted[:CAUSES_MOST]]

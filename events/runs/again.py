@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import QuerySet
 
 from events.models import Fact
 from events.moments import US_PER_S, from_us, to_us
-from events.runs.rows import RunStory
 from events.runs.stored import facts_among
 from events.stored_json import text_at
-from recovery_ops.rules.facts import HookFailed, RunStarted
+from recovery_ops.rules.events import HookFailed, RunStarted
 from recovery_ops.wire import names
 
 HOOK = "on_retry"
@@ -56,7 +55,7 @@ def begun_again(environment: str, wanted: Mapping[str, datetime]) -> dict[str, A
         if event == _STARTED:
             again.begun = again.begun or from_us(at_us)
         elif hook == HOOK:
-            again.failure = ": ".join(filter(None, (kind, said))) or "it did not say why"
+            again.failure = ": ".join(filter(None, (kind, said))) or "no reason reported"
     return found
 
 
@@ -64,29 +63,3 @@ def _told(environment: str, runs: Sequence[str], events: Sequence[str]) -> Query
     """What these runs have told of this kind. Not a bare column, else it would be looked for among all of the kind."""
     among = f"event || '' IN ({', '.join(['%s'] * len(events))})"
     return facts_among(environment, runs).extra(where=[among], params=list(events))  # noqa: S610  (only marks)
-
-
-def as_begun_last(environment: str, stories: Sequence[RunStory]) -> list[RunStory]:
-    """These stories, those that were cut with how they were begun last, which may be among what was left out: then it
-    is another one that has the run in hand, and an end before it is none. One query, or none; index `fact_by_run`.
-    """
-    cut = [one.run for one in stories if one.is_cut]
-    if not cut:
-        return list(stories)
-    told = _told(environment, cut, (_STARTED,)).order_by("at_us", "id")
-    rows = told.values_list("run", "at_us", "agent__service", "agent__instance")
-    begun = {run: (from_us(at_us), service, instance) for run, at_us, service, instance in rows}
-    return [_begun(one, *begun[one.run]) if one.run in begun else one for one in stories]
-
-
-def _begun(story: RunStory, at: datetime, service: str, instance: str) -> RunStory:
-    if story.last_begun is not None and at <= story.last_begun:
-        return story
-    is_over = story.ended is not None and story.ended > at
-    return replace(
-        story,
-        last_begun=at,
-        begun_by=instance if service == story.service else "",
-        ended=story.ended if is_over else None,
-        status=story.status if is_over else None,
-    )

@@ -68,7 +68,7 @@ def _lines(one: Behind, started: datetime, until: datetime) -> Iterator[OutageTo
         fact_id=-_APART - 2 * one.event,
         at=max(one.start, started),
         mark="half_open",
-        title=f"short of capacity{' already' if one.start < started else ''}: {one.name}",
+        title=f"capacity incident{' ongoing' if one.start < started else ''}: {one.name}",
         detail=one.whose,
         event=one.event,
     )
@@ -77,6 +77,6 @@ def _lines(one: Behind, started: datetime, until: datetime) -> Iterator[OutageTo
             fact_id=-_APART - 2 * one.event - 1,
             at=max(one.end, started),
             mark="closed",
-            title=f"short of capacity no more: {one.name}",
+            title=f"capacity recovered: {one.name}",
             event=one.event,
         )

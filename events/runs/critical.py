@@ -18,12 +18,12 @@ from events.queries.readings import text_of
 from events.queries.sums import capacity_name
 from events.runs.records import RunRecord
 from events.runs.waterfall import Item, Tree
-from recovery_ops.rules.facts import AttemptSucceeded, FailureClassified, RetryScheduled, WaitHeartbeat
+from recovery_ops.rules.events import AttemptSucceeded, FailureClassified, RetryScheduled, WaitHeartbeat
 from recovery_ops.wire import names
 
 _SLACK = timedelta(milliseconds=5)
 """Moments and lengths are told rounded: what ends so little after another began came before it."""
-_NOBODY = "what has no name"
+_NOBODY = "unnamed"
 _FAILED = names.EVENTS[FailureClassified].name
 _ATTEMPTS = (_FAILED, names.EVENTS[AttemptSucceeded].name)
 _WAITS = tuple(names.EVENTS[one].name for one in (RetryScheduled, WaitHeartbeat))

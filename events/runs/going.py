@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from events.runs.rows import LOST, RunStory
-from recovery_ops.rules.words import CAPACITY
+from recovery_ops.rules.enums import CAPACITY
 
 Reporting = Collection[tuple[str, str]]
 """Who reports now, as (service, instance)."""

@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 
 from events.runs.rows import RUNG_WORDS, RUNGS, Behind, Kind, Piece, RunStory
 from events.wording import count_text, lasted_text, span_text
-from recovery_ops.rules.words import Rung
+from recovery_ops.rules.enums import Rung
 
 HEAD_PX = 34
 RUNG_PX = 46
@@ -32,7 +32,6 @@ _FILLS = {
 }
 _LEAST = 0.45
 """Per cent: what is shorter is drawn so wide, or nobody would see it."""
-_LEAST_SMALL = 2.5
 _CHAR = 0.68
 """Per cent of the drawing that a letter of a label takes, about."""
 _TICK_STEPS_S = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 86_400)
@@ -52,13 +51,13 @@ def rung_lines(story: RunStory) -> list[RungLine]:
     """What was done on each rung, and which were not reached."""
     details = {
         Rung.RETRY: _retries(story),
-        Rung.FALLBACK: f"{count_text(len(story.stood_in), 'stand-in')}" if story.stood_in else "",
+        Rung.FALLBACK: f"{count_text(len(story.stood_in), 'fallback')}" if story.stood_in else "",
         Rung.DEGRADE: _count(story, Rung.DEGRADE, "operation"),
         Rung.ASK: _questions(story),
         Rung.FAIL: _count(story, Rung.FAIL, "operation"),
     }
     return [
-        RungLine(number=place, word=RUNG_WORDS[rung], detail=details[rung] or "not reached")
+        RungLine(number=place, word=RUNG_WORDS[rung], detail=details[rung] or "not used")
         for place, rung in enumerate(RUNGS, start=1)
     ]
 
@@ -67,14 +66,14 @@ def _retries(story: RunStory) -> str:
     if not story.failed_attempts:
         return ""
     saved = sum(piece.kind is Kind.SUCCEEDED for piece in story.pieces)
-    return f"{story.failed_attempts} failed, {saved} saved" if saved else f"{story.failed_attempts} failed"
+    return f"{story.failed_attempts} failed, {saved} recovered" if saved else f"{story.failed_attempts} failed"
 
 
 def _questions(story: RunStory) -> str:
     if not story.questions:
         return ""
     return (
-        f"{story.answers} of {story.questions} answered" if story.answers else count_text(story.questions, "question")
+        f"{story.answers} of {story.questions} answered" if story.answers else count_text(story.questions, "escalation")
     )
 
 
@@ -88,7 +87,7 @@ def drawn(story: RunStory, now: datetime) -> SafeString:
     scale = _Scale(story, now)
     pieces = _fitting(story.pieces)
     return format_html(
-        '<svg height="{}" role="img" aria-label="Ladder of {}; the list below says the same">{}{}{}{}{}{}{}</svg>',
+        '<svg height="{}" role="img" aria-label="Recovery steps of {}, listed below">{}{}{}{}{}{}{}</svg>',
         HEIGHT_PX,
         story.run,
         format_html_join("", "{}", ((one,) for one in _shades(story, scale))),
@@ -101,20 +100,9 @@ def drawn(story: RunStory, now: datetime) -> SafeString:
     )
 
 
-def small(story: RunStory, now: datetime) -> SafeString:
-    """The same for a table row: a staircase, the higher the worse."""
-    scale = _Scale(story, now, least=_LEAST_SMALL)
-    parts = [
-        (_FILLS[piece.kind], scale.x(piece.start), scale.width(piece), 16 - 4 * RUNGS.index(piece.rung))
-        for piece in _fitting(story.pieces)
-    ]
-    words = "nothing failed" if story.rung is None else f"reached rung {story.level}, {RUNG_WORDS[story.rung].lower()}"
-    return format_html(
-        '<svg class="strip" data-tall="yes" role="img" aria-label="{}">'
-        '<line class="gridline" x2="100%" y1="19.5" y2="19.5"/>{}</svg>',
-        words,
-        format_html_join("", '<rect fill="{}" x="{}" width="{}" y="{}" height="4"/>', parts),
-    )
+def steps_taken(story: RunStory) -> str:
+    """`Retry → Fallback → Fail`: the recovery steps that a run was seen on, the lowest first; empty for none."""
+    return " → ".join(RUNG_WORDS[one.rung] for one in story.climbs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +177,7 @@ def _operation_row(name: str, pieces: Sequence[Piece], scale: _Scale, grid: Safe
         for piece in pieces
     ]
     highest = max(pieces, key=lambda piece: RUNGS.index(piece.rung)).rung
-    words = f"{name or 'the run'}: {count_text(len(pieces), 'step')}, as far as {RUNG_WORDS[highest].lower()}"
+    words = f"{name or 'the run'}: {count_text(len(pieces), 'step')}, highest: {RUNG_WORDS[highest].lower()}"
     drawing = format_html(
         '<svg height="24" role="img" aria-label="{}">{}{}</svg>',
         words,
@@ -206,8 +194,7 @@ def _operation_row(name: str, pieces: Sequence[Piece], scale: _Scale, grid: Safe
 class _Scale:
     """Where a moment lies, in per cent of the width."""
 
-    def __init__(self, story: RunStory, now: datetime, *, least: float = _LEAST) -> None:
-        self._least = least
+    def __init__(self, story: RunStory, now: datetime) -> None:
         self.start = min([story.started, *(piece.start for piece in story.pieces)])
         ends = [piece.end for piece in story.pieces if piece.end is not None]
         self.end = max([story.until(now), *ends])
@@ -217,10 +204,10 @@ class _Scale:
         return min(100.0, max(0.0, 100 * (at - self.start).total_seconds() / self.length_s))
 
     def x(self, at: datetime) -> str:
-        return _percent(min(self.share(at), 100 - self._least))
+        return _percent(min(self.share(at), 100 - _LEAST))
 
     def width(self, piece: Piece) -> str:
-        return _percent(max(self._least, self.share(piece.end or self.end) - self.share(piece.start)))
+        return _percent(max(_LEAST, self.share(piece.end or self.end) - self.share(piece.start)))
 
 
 def _fitting(pieces: Sequence[Piece]) -> Sequence[Piece]:
@@ -336,7 +323,7 @@ def _stretch(one: Behind, scale: _Scale) -> tuple[float, float]:
 
 
 def _told(one: Behind, scale: _Scale) -> str:
-    began = _at(one.start, scale) if one.start > scale.start else "from before the start"
+    began = _at(one.start, scale) if one.start > scale.start else "before the start"
     so_far = "so far" if one.end is None else f"up to {_at(one.end, scale)}"
     return f"{one.number} {one.name}: {began}, {so_far}"
 

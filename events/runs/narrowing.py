@@ -1,15 +1,20 @@
-"""What narrows a list of runs beside their kind: conditions on what is told of each."""
+"""Filters of a list of runs beside its tab: conditions on the folded columns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass
 
+import orjson
+from django.db.models import F, Q, Value
+from django.db.models.functions import StrIndex
+from django.db.models.lookups import GreaterThan
+
+from events.moments import US_PER_S
 from events.narrowing import Narrowed, is_number
-from events.runs.going import Goes, Reporting, how_it_goes
-from events.runs.rows import RUNGS, RunStory
-from recovery_ops.rules.words import Category, RunStatus
+from events.runs.going import Goes
+from events.runs.rows import RUNGS
+from recovery_ops.rules.enums import Category, RunStatus
 
 RECOVERED = "recovered"
 STATUSES = (*Goes, RECOVERED, *RunStatus)
@@ -19,17 +24,17 @@ _OF_GOING = frozenset(Goes) - {Goes.RUNNING}
 ASKS = {
     "status": f"one of {', '.join(STATUSES)}",
     "category": "only runs with a failure of this category",
-    "model": "only runs in which a call to a provider or model of this name is told",
-    "policy": "only runs under this version of the policy",
-    "provider": "only runs in which a call to this provider is told",
+    "model": "only runs with calls to this provider or model",
+    "policy": "only runs with this policy version",
+    "provider": "only runs with calls to this provider",
     "service": "only runs of this service",
     "agent": "only runs of this service or instance",
     "q": "only runs with this in their id or name",
-    "rung": f"only runs that climbed to this rung at least, 1 to {len(RUNGS)}",
-    "failures": "only runs with so many failed attempts at least",
-    "waited_s": "only runs that waited so many seconds at least",
-    "took_s": "only runs that took so many seconds at least, or do so far",
-    "cost_usd": "only runs that said they cost so many US dollars at least",
+    "rung": f"only runs with at least this recovery step, 1 to {len(RUNGS)}",
+    "failures": "only runs with at least this number of failed attempts",
+    "waited_s": "only runs with at least this waiting time in seconds",
+    "took_s": "only runs with at least this duration in seconds",
+    "cost_usd": "only runs with at least this reported cost in US dollars",
 }
 """What a list of runs may be narrowed by, and what that means."""
 NUMBERS = ("rung", "failures", "waited_s", "took_s", "cost_usd")
@@ -64,53 +69,51 @@ class Narrow(Narrowed):
         return self == Narrow()
 
     @property
-    def beside_failures(self) -> Narrow:
-        """The same without what a failure says by itself, where the failures were looked through for it already."""
-        return replace(self, category="", model="")
-
-    @property
     def is_of_going(self) -> bool:
         """Whether it takes who reports now to know which runs are asked for."""
         return self.status in _OF_GOING
 
-    @property
-    def is_of_backends(self) -> bool:
-        """Whether it takes what a run called to know that."""
-        return bool(self.model or self.provider)
+    def condition(self, now_us: int) -> Q:
+        """All of it but the status, for the columns of `Run`."""
+        numbers = {"level__gte": self.rung, "failures__gte": self.failures, "cost_usd__gte": self.cost_usd}
+        found = Q(**{name: least for name, least in numbers.items() if least})
+        texts = {"agent__service": self.service, "policy": self.policy}
+        found &= Q(**{name: text for name, text in texts.items() if text})
+        if self.agent:
+            found &= Q(agent__service=self.agent) | Q(agent__instance=self.agent)
+        if self.q:
+            found &= Q(run__icontains=self.q) | Q(name__icontains=self.q)
+        if self.model:
+            found &= Q(models_named__icontains=_in_json(self.model))
+        if self.provider:
+            name = _in_json(self.provider)
+            found &= _holds("models_named", f'"{name} / ') | _holds("models_named", f'"{name}"')
+        if self.category:
+            found &= _holds("categories", f'"{self.category}":')
+        return found & self._lasted(now_us)
 
-    def keeps(self, story: RunStory, now: datetime, reporting: Reporting) -> bool:
-        """Whether a run is one of those that are asked for; `reporting` is looked at where it `is_of_going`."""
-        return (
-            self._is_status(story, now, reporting)
-            and self._keeps_words(story)
-            and story.level >= self.rung
-            and story.failed_attempts >= self.failures
-            and story.waited_by(now) >= self.waited_s
-            and (not self.took_s or story.length(now) >= timedelta(seconds=self.took_s))
-            and story.numbers.get("cost_usd", 0.0) >= self.cost_usd
-        )
+    def _lasted(self, now_us: int) -> Q:
+        took_us, waited_us = int(self.took_s * US_PER_S), int(self.waited_s * US_PER_S)
+        found = Q()
+        if took_us:
+            found &= Q(ended_us__gte=F("started_us") + took_us) | Q(
+                ended_us__isnull=True, started_us__lte=now_us - took_us
+            )
+        if waited_us:
+            waits = Q(waits_until_us__gt=now_us)
+            found &= Q(~waits, waited_us__gte=waited_us) | Q(
+                waits, waited_us__gte=F("waits_until_us") - now_us + waited_us
+            )
+        return found
 
-    def _keeps_words(self, story: RunStory) -> bool:
-        return (
-            (not self.category or self.category in {one.value for one in story.failures})
-            and (not self.model or any(self.model.lower() in name.lower() for name in story.models))
-            and (not self.provider or any(name.partition(" / ")[0] == self.provider for name in story.models))
-            and self.service in ("", story.service)
-            and self.policy in ("", story.policy)
-            and self.agent in ("", story.service, story.instance)
-            and self.q.lower() in f"{story.run} {story.name}".lower()
-        )
 
-    def _is_status(self, story: RunStory, now: datetime, reporting: Reporting) -> bool:
-        if not self.status:
-            return True
-        if self.status == Goes.RUNNING:
-            return story.ended is None
-        if self.is_of_going:
-            return how_it_goes(story, now, reporting) == self.status
-        if self.status == RECOVERED:
-            return story.status is RunStatus.SUCCEEDED and story.failed_attempts > 0
-        return story.status == self.status
+def _in_json(text: str) -> str:
+    return orjson.dumps(text).decode()[1:-1]
+
+
+def _holds(column: str, text: str) -> Q:
+    """Whether a column holds a text, letter by letter: SQLite's LIKE takes small letters for capitals."""
+    return Q(GreaterThan(StrIndex(F(column), Value(text)), 0))
 
 
 def faults_in(given: Mapping[str, str]) -> dict[str, str]:

@@ -9,14 +9,14 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from events.rows import Derivation
-from recovery_ops.rules.words import Category, Rung, RunStatus
+from recovery_ops.rules.enums import Category, Rung, RunStatus
 
 RUNGS: tuple[Rung, ...] = tuple(Rung)
 RUNG_WORDS: dict[Rung, str] = {
     Rung.RETRY: "Retry",
     Rung.FALLBACK: "Fallback",
     Rung.DEGRADE: "Degrade",
-    Rung.ASK: "Ask a person",
+    Rung.ASK: "Human input",
     Rung.FAIL: "Fail",
 }
 LOST = "lost"
@@ -55,6 +55,14 @@ class Wait(NamedTuple):
 
     until: datetime
     category: Category | None
+
+
+class Climb(NamedTuple):
+    """From when to when a run was seen on a recovery step."""
+
+    rung: Rung
+    start: datetime
+    end: datetime
 
 
 class Kind(StrEnum):
@@ -138,19 +146,21 @@ class RunStory:
     status: RunStatus | None
     """What it said of itself at its end."""
     pieces: Sequence[Piece]
-    """These, `steps` and `moves` are empty where it was told in brief, as are `backends` and `is_foreground`."""
+    """These, `steps`, `moves` and `backends` are empty but for one run that is told step by step."""
     steps: Sequence[Step]
     moves: Sequence[tuple[datetime, str]]
     """Breakers that moved while it ran, for the marks over the ladder."""
     rung: Rung | None
     """The highest rung it climbed to; None where nothing failed."""
+    climbs: Sequence[Climb]
+    """The rungs it climbed to, the lowest first."""
     failures: Mapping[Category, int]
     """Failed attempts by category, the most frequent first."""
     retries: int
     waited_s: float
-    """All that it was to wait; see `waited_by`."""
+    """All that it was to wait, until its end; see `waited_by`."""
     waits: Sequence[Wait]
-    """Those that nothing followed."""
+    """Those that nothing followed; none of one that has ended."""
     stood_in: Mapping[str, str]
     """Operation → who answered instead."""
     gave_up: Sequence[str]
@@ -170,11 +180,13 @@ class RunStory:
     answers: int = 0
     """Of the questions, those that a person answered. Facts do not tell it: whoever asks on knows."""
     is_cut: bool = False
-    """Whether it has more facts than were read."""
+    """Whether it has more steps than are told."""
     last_begun: datetime | None = None
     """When it was begun last: a run may be begun again."""
     begun_by: str = ""
     """The instance that did, where it is one of its service."""
+    has_spending: bool = False
+    """Whether an instance of it reports spend accounts."""
 
     @property
     def holder(self) -> str:
@@ -199,8 +211,8 @@ class RunStory:
         return self.ended if self.ended is not None else now
 
     def waited_by(self, now: datetime) -> float:
-        """Seconds that it waited: of a wait that goes on at `now`, what is behind it."""
-        ahead_s = sum((one.until - now).total_seconds() for one in self.waits if one.until > now)
+        """Seconds that it waited: of the longest wait that goes on at `now`, what is behind it."""
+        ahead_s = max(((one.until - now).total_seconds() for one in self.waits if one.until > now), default=0.0)
         return max(self.waited_s - ahead_s, 0.0)
 
     def length(self, now: datetime) -> timedelta:

@@ -5,46 +5,54 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cache
+from typing import Any
 
-from events.queries.readings import length_s_or_none, text_of, whole_or_none
+from events.queries.readings import length_s_or_none, number_or_none, text_of, whole_or_none
 from events.rows import Derivation
-from events.runs.counting import Counted, models_of, said
-from events.runs.rows import Backend, Kind, Piece, RunFact, RunStory, Step
-from events.wording import category_text, count_text, lasted_text, span_text
-from recovery_ops.rules import facts
-from recovery_ops.rules.words import Adjustment, Category, DelaySource, Rung, RunStatus
+from events.runs.rows import Backend, Kind, Piece, RunFact, Step
+from events.wording import category_text, count_text, lasted_text, span_text, spend_text
+from recovery_ops.rules import events as facts
+from recovery_ops.rules.enums import Adjustment, Category, DelaySource, Rung, RunStatus
+from recovery_ops.rules.policy.spend_settings import ASK, CHEAPER_MODEL, PARK
+from recovery_ops.rules.run_limits import REPEATED_CALLS
 from recovery_ops.wire import names
 
 _SHORTEST = timedelta(milliseconds=1)
 
 
-def tell(run: str, told: Sequence[RunFact], *, is_cut: bool = False) -> RunStory:
-    """The story of a run out of its facts in order; there is at least one."""
-    counted, teller = Counted(), _Teller()
-    for fact in told:
-        counted.count(fact)
-    teller.ended, teller.status = counted.ended, counted.status
+def said(fact: RunFact, name: str) -> Any:
+    """The value of a field; None where there is none."""
+    return fact.said.get(_attribute(fact.event, name))
+
+
+@cache
+def _attribute(event: str, name: str) -> str:
+    return names.attribute_of(names.KIND_OF[event], name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """The parts of a `RunStory` that take every event."""
+
+    pieces: Sequence[Piece]
+    steps: Sequence[Step]
+    moves: Sequence[tuple[datetime, str]]
+    backends: Sequence[Backend]
+
+
+def tell(told: Sequence[RunFact], ended: datetime | None, status: RunStatus | None) -> Told:
+    """The steps of a run out of its events in order; it ended then and so."""
+    teller = _Teller(ended, status)
     for fact in told:
         handler = _HANDLERS.get(fact.event)
         if handler is not None:
             handler(teller, fact)
-    first = told[0]
-    named = next((fact for fact in told if fact.source), first)
-    return counted.story(
-        run,
-        first.at,
-        service=first.service,
-        instance=first.instance,
-        version=first.version,
-        source=named.source,
-        is_foreground=named.is_foreground,
-        policy=text_of(first.said.get(names.POLICY_VERSION)),
-        pieces=tuple(teller.finished(told[-1].at)),
+    return Told(
+        pieces=tuple(teller.finished(told[-1].at)) if told else (),
         steps=tuple(teller.steps),
         moves=tuple(teller.moves),
-        models=models_of({(one.provider, one.model): 0 for one in told}),
         backends=_backends_of(told),
-        is_cut=is_cut,
     )
 
 
@@ -113,7 +121,7 @@ def _run_started(teller: _Teller, fact: RunFact) -> None:
 def _run_finished(teller: _Teller, fact: RunFact) -> None:
     is_good = teller.status in (RunStatus.SUCCEEDED, None)
     mark = "closed" if is_good else "half_open" if teller.status is RunStatus.DEGRADED else "open"
-    teller.step(fact, mark, f"Finished: {teller.status.value if teller.status else 'it did not say how'}")
+    teller.step(fact, mark, f"Finished: {teller.status.value if teller.status else 'no status reported'}")
 
 
 def _failed(teller: _Teller, fact: RunFact) -> None:
@@ -123,20 +131,21 @@ def _failed(teller: _Teller, fact: RunFact) -> None:
     title = f"attempt {attempt} failed: {what}" if attempt else f"failed: {what}"
     asked_s = length_s_or_none(said(fact, "retry_after_s"))
     detail = [lasted_text(lasted_s) if lasted_s else "", f"Retry-After {span_text(asked_s)}" if asked_s else ""]
-    detail.append(text_of(said(fact, "message")))
+    label = text_of(said(fact, "credential"))
+    detail += [f"key {label}" if label else "", text_of(said(fact, "message"))]
     teller.add(fact, Rung.RETRY, Kind.FAILED, f"{fact.operation} {title}", lasted_s=lasted_s)
     teller.step(fact, "open", title, "; ".join(filter(None, detail)), text_of(said(fact, "fingerprint")))
 
 
 _SAID_BY = {
-    DelaySource.RETRY_AFTER.value: ", as the server asked",
-    DelaySource.GATE.value: ", until the gate opens",
-    DelaySource.BACKOFF.value: " by backoff",
+    DelaySource.RETRY_AFTER.value: " (Retry-After)",
+    DelaySource.GATE.value: " (Retry-After of another call)",
+    DelaySource.BACKOFF.value: " (backoff)",
 }
 
 
 _ADJUSTED = {
-    Adjustment.MAX_TOKENS.value: "with fewer tokens to answer in",
+    Adjustment.MAX_TOKENS.value: "with lower max_tokens",
     Adjustment.REFRESH_CREDENTIALS.value: "with fresh credentials",
     Adjustment.DISABLE_KEEPALIVE.value: "on a new connection",
     Adjustment.REFRESH_EVIDENCE.value: "with fresh evidence",
@@ -160,11 +169,15 @@ def _retry(teller: _Teller, fact: RunFact) -> None:
             )
         )
     wait = (
-        f"waits {lasted_text(delay_s)}{_SAID_BY.get(text_of(said(fact, 'delay_source')), '')}" if delay_s else "at once"
+        f"after {lasted_text(delay_s)}{_SAID_BY.get(text_of(said(fact, 'delay_source')), '')}"
+        if delay_s
+        else "immediately"
     )
     adjusted = text_of(said(fact, "adjustment"))
     how = _ADJUSTED.get(adjusted, adjusted.replace("_", " "))
-    _amend(teller, fact, f"tries again, {wait}" + (f", {how}" if how else ""))
+    label = text_of(said(fact, "credential"))
+    with_key = f", with key {label}" if label else ""
+    _amend(teller, fact, f"retry {wait}" + (f", {how}" if how else "") + with_key)
 
 
 def _amend(teller: _Teller, fact: RunFact, words: str) -> None:
@@ -187,57 +200,76 @@ def _succeeded(teller: _Teller, fact: RunFact) -> None:
 
 def _fell_back(teller: _Teller, fact: RunFact) -> None:
     stand_in = text_of(said(fact, "fallback"))
-    teller.add(fact, Rung.FALLBACK, Kind.SECOND_BEST, f"{stand_in} answers for {fact.operation}")
+    teller.add(fact, Rung.FALLBACK, Kind.SECOND_BEST, f"fallback {stand_in} for {fact.operation}")
     why = text_of(said(fact, "reason")).replace("_", " ")
-    detail = "; ".join(filter(None, (f"because of: {why}" if why else "", text_of(said(fact, "warning")))))
-    teller.step(fact, "half_open", f"rung 2, fallback: {stand_in} answers", detail)
+    detail = "; ".join(filter(None, (f"reason: {why}" if why else "", text_of(said(fact, "warning")))))
+    teller.step(fact, "half_open", f"step 2, fallback: {stand_in}", detail)
 
 
 def _model_fell_back(teller: _Teller, fact: RunFact) -> None:
     old, new = text_of(said(fact, "from_model")), text_of(said(fact, "to_model")) or fact.model
-    teller.add(fact, Rung.FALLBACK, Kind.SECOND_BEST, f"{new} answers instead of {old}")
+    teller.add(fact, Rung.FALLBACK, Kind.SECOND_BEST, f"fallback {new} for {old}")
     count = whole_or_none(said(fact, "consecutive"))
-    detail = f"after {count_text(count, 'overload')} in a row" if count else ""
-    teller.step(fact, "half_open", f"rung 2, another model: {new} instead of {old}", detail)
+    why = category_text(fact.category or Category.OVERLOADED)
+    detail = f"after {count_text(count, 'consecutive failure')}: {why}" if count else f"{old} not called: {why}"
+    teller.step(fact, "half_open", f"step 2, model fallback: {new} instead of {old}", detail)
 
 
 def _reduced(teller: _Teller, fact: RunFact) -> None:
     if text_of(said(fact, "kind")) != "withdrawn":
         return  # the fallback itself has been told
-    teller.add(fact, Rung.DEGRADE, Kind.SECOND_BEST, f"{fact.operation} is withdrawn", lasted_s=None)
+    teller.add(fact, Rung.DEGRADE, Kind.SECOND_BEST, f"{fact.operation} withdrawn", lasted_s=None)
     why = text_of(said(fact, "reason")).replace("_", " ")
-    teller.step(fact, "half_open", "rung 3, degrade: withdrawn, the run goes on without it", why)
+    teller.step(fact, "half_open", "step 3, degrade: operation withdrawn, run continues", why)
 
 
 def _asked(teller: _Teller, fact: RunFact) -> None:
-    queue = text_of(said(fact, "queue")) or "a person"
-    teller.add(fact, Rung.ASK, Kind.ASKED, f"asks {queue}", lasted_s=None)
+    queue = text_of(said(fact, "queue")) or "no queue"
+    teller.add(fact, Rung.ASK, Kind.ASKED, f"escalation to {queue}", lasted_s=None)
     deadline_s = length_s_or_none(said(fact, "deadline_s"))
     detail = [text_of(said(fact, "reason")).replace("_", " "), text_of(said(fact, "message"))]
-    detail.append(f"answer within {span_text(deadline_s)}" if deadline_s else "")
-    teller.step(fact, "unknown", f"rung 4, asked a person: {queue}", "; ".join(filter(None, detail)))
+    detail.append(f"deadline {span_text(deadline_s)}" if deadline_s else "")
+    teller.step(fact, "unknown", f"step 4, human input: {queue}", "; ".join(filter(None, detail)))
 
 
 def _gave_up(teller: _Teller, fact: RunFact) -> None:
     why = text_of(said(fact, "reason")).replace("_", " ")
-    teller.add(fact, Rung.FAIL, Kind.GAVE_UP, f"{fact.operation} gives up: {why}")
+    teller.add(fact, Rung.FAIL, Kind.GAVE_UP, f"{fact.operation} failed: {why}")
     climbed = said(fact, "rungs")
     rungs = ", ".join(str(one) for one in climbed) if isinstance(climbed, list | tuple) else ""
-    detail = [f"climbed {rungs.replace('_', ' ')}" if rungs else "", text_of(said(fact, "message"))]
-    teller.step(fact, "open", f"rung 5, fail: gives up, {why}", "; ".join(filter(None, detail)))
+    detail = [f"steps: {rungs.replace('_', ' ')}" if rungs else "", text_of(said(fact, "message"))]
+    teller.step(fact, "open", f"step 5, fail: {why}", "; ".join(filter(None, detail)))
 
 
 def _stopped(teller: _Teller, fact: RunFact) -> None:
     why = text_of(said(fact, "reason")).replace("_", " ")
-    teller.add(fact, Rung.FAIL, Kind.GAVE_UP, f"the run was stopped: {why}")
-    teller.step(fact, "open", f"the run was stopped in code: {why}", text_of(said(fact, "message")))
+    teller.add(fact, Rung.FAIL, Kind.GAVE_UP, f"run stopped: {why}")
+    teller.step(fact, "open", f"run stopped by code: {why}", text_of(said(fact, "message")))
+
+
+_AT_CAP = {PARK: "run parked", ASK: "a person is asked"}
+
+
+def _cap_reached(teller: _Teller, fact: RunFact) -> None:
+    spent, limit = (number_or_none(said(fact, name)) or 0.0 for name in ("spent", "limit"))
+    action, model = text_of(said(fact, "action")), text_of(said(fact, "to_model")) or fact.model
+    follows = f"{model} instead" if action == CHEAPER_MODEL else _AT_CAP.get(action, action)
+    if action == CHEAPER_MODEL:
+        teller.add(fact, Rung.FALLBACK, Kind.SECOND_BEST, f"fallback {model}: spend cap")
+    title = f"spend cap reached: {spend_text(spent, limit, text_of(said(fact, 'measure')))}"
+    teller.step(fact, "half_open", title, f"{text_of(said(fact, 'account'))}; {follows}")
 
 
 def _moved(teller: _Teller, fact: RunFact) -> None:
     words = f"{fact.breaker} {fact.state}"
     teller.moves.append((fact.at, words))
     trigger = text_of(said(fact, "trigger")).replace("_", " ")
-    teller.step(fact, fact.state or "unknown", f"the breaker is {fact.state} from here on", trigger)
+    teller.step(
+        fact,
+        fact.state or "unknown",
+        f"breaker {(fact.state or '').replace('half_open', 'half-open').replace('_', ' ')}",
+        trigger,
+    )
 
 
 def _other(title: Callable[[RunFact], str], mark: str) -> Callable[[_Teller, RunFact], None]:
@@ -257,7 +289,21 @@ def _word(fact: RunFact, name: str) -> str:
     return "" if value is None else str(value).replace("_", " ")
 
 
-_BY_KIND: dict[type[facts.Fact], Callable[[_Teller, RunFact], None]] = {
+def _limit_reached(fact: RunFact) -> str:
+    count, limit = (whole_or_none(said(fact, name)) for name in ("count", "limit"))
+    counts = f" ({count} of {limit})" if count is not None and limit is not None else ""
+    return f"run limit reached: {_word(fact, 'guard')}{counts}"
+
+
+def _warned(fact: RunFact) -> str:
+    budget = _word(fact, "budget")
+    if said(fact, "budget") != REPEATED_CALLS:
+        return f"budget {budget} nearly exhausted"
+    count = whole_or_none(said(fact, "spent"))
+    return f"model warned: {count} {budget}" if count is not None else f"model warned: {budget}"
+
+
+_BY_KIND: dict[type[facts.Event], Callable[[_Teller, RunFact], None]] = {
     facts.RunStarted: _run_started,
     facts.RunFinished: _run_finished,
     facts.FailureClassified: _failed,
@@ -269,23 +315,22 @@ _BY_KIND: dict[type[facts.Fact], Callable[[_Teller, RunFact], None]] = {
     facts.Escalated: _asked,
     facts.Exhausted: _gave_up,
     facts.RunStopped: _stopped,
+    facts.SpendCapReached: _cap_reached,
     facts.BreakerStateChanged: _moved,
-    facts.GuardTripped: _other(lambda fact: f"guard {_word(fact, 'guard')} fired", "half_open"),
-    facts.PermissionDenied: _other(lambda fact: f"our own check said no: {_word(fact, 'reason')}", "half_open"),
+    facts.GuardTripped: _other(_limit_reached, "half_open"),
+    facts.PermissionDenied: _other(lambda fact: f"permission denied: {_word(fact, 'reason')}", "half_open"),
     facts.HookFailed: _other(lambda fact: f"hook {_word(fact, 'hook')} failed", "half_open"),
-    facts.BudgetWarned: _other(lambda fact: f"budget {_word(fact, 'budget')} is nearly spent", "half_open"),
-    facts.BudgetExhausted: _other(lambda fact: f"budget {_word(fact, 'budget')} is spent", "open"),
+    facts.BudgetWarned: _other(_warned, "half_open"),
+    facts.BudgetExhausted: _other(lambda fact: f"budget {_word(fact, 'budget')} exhausted", "open"),
     facts.CompensationFinished: _other(
         lambda fact: f"{_word(fact, 'compensation')}: {_word(fact, 'outcome')}", "half_open"
     ),
-    facts.ReversalRefused: _other(lambda fact: f"nothing was undone: {_word(fact, 'reason')}", "open"),
-    facts.CheckpointSaved: _other(lambda fact: f"step {_word(fact, 'step')} is saved", "closed"),
-    facts.CheckpointRestored: _other(lambda fact: f"step {_word(fact, 'step')} was done already", "closed"),
-    facts.ToolErrorReturned: _other(lambda fact: "the model was told of the error", "half_open"),
+    facts.ReversalRefused: _other(lambda fact: f"reversal rejected: {_word(fact, 'reason')}", "open"),
+    facts.CheckpointSaved: _other(lambda fact: f"workflow step {_word(fact, 'step')} saved", "closed"),
+    facts.CheckpointRestored: _other(lambda fact: f"workflow step {_word(fact, 'step')} restored", "closed"),
+    facts.ToolErrorReturned: _other(lambda fact: "error returned to the model", "half_open"),
 }
 _HANDLERS = {names.EVENTS[kind].name: handler for kind, handler in _BY_KIND.items()}
-TOLD: tuple[str, ...] = tuple(_HANDLERS)
-"""The events that a story is made of."""
 
 
 def category_counts(failures: Mapping[Category, int]) -> str:

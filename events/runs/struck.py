@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from recovery_ops.rules.outages import OUTAGE_COUNTS
+from recovery_ops.rules.incidents.detection import OUTAGE_COUNTS
 
-_COUNTED = frozenset(category.value for category in OUTAGE_COUNTS)
+COUNTED = frozenset(category.value for category in OUTAGE_COUNTS)
 
 
 class Struck(NamedTuple):
@@ -38,6 +38,6 @@ def is_of_outage(
 ) -> bool:
     """Whether a failure is one of those that an outage of these parts is made of."""
     said = region or ""
-    return category in _COUNTED and any(
+    return category in COUNTED and any(
         part.has(at_us=at_us, provider=provider, model=model, operation=operation, region=said) for part in parts
     )

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 from events.models import SpanMark
 from events.queries.readings import number_or_none
 from events.runs.records import RunRecord
-from recovery_ops.rules.facts import FailureClassified
+from recovery_ops.rules.events import FailureClassified
 from recovery_ops.wire import names
 
 ITEMS_MOST = 2_000

@@ -15,7 +15,7 @@ from typing import Any
 from events.rows import WORST_FIRST
 from events.timelines.durations import TimeInState
 from events.wording import NOT_YET, share_text, span_text, state_word, zone_word
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
 
 MARGIN = {"l": 172, "r": 132, "t": 8, "b": 28}
 NARROW_MARGIN = {"l": 136, "r": 16, "t": 8, "b": 28}

@@ -9,19 +9,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from events.majority import worst_first
 from events.rows import CapacityBins, Fleet
 
 BANDS = {
     "capacity": "Capacity",
     "breakers": "Breakers",
     "failures": "Failures",
-    "rejections": "Calls not made",
+    "rejections": "Rejected calls",
     "fallbacks": "Fallbacks",
     "escalations": "Escalations",
     "agents": "Agents reporting",
     "changes": "Deployments, policy, overrides and annotations",
 }
 """The bands in their order, by what an address calls them."""
+BY_NAME = "name"
 MOST_CHOSEN = 200
 _MATCH_CHARS = 100
 
@@ -42,10 +44,18 @@ class Choice:
     match: str = ""
     pins: frozenset[tuple[str, str]] = frozenset()
     order: tuple[str, ...] = ()
+    is_by_name: bool = False
+    """Whether breakers stand by their names; by their trouble else."""
 
     @staticmethod
     def of(
-        bands: Iterable[str], lanes: Sequence[str], match: str, *, pins: Sequence[str] = (), order: str = ""
+        bands: Iterable[str],
+        lanes: Sequence[str],
+        match: str,
+        *,
+        pins: Sequence[str] = (),
+        order: str = "",
+        sort: str = "",
     ) -> Choice:
         """What an address says: lanes and pins as `breakers:search_web`, the order as `failures,breakers`.
 
@@ -57,6 +67,7 @@ class Choice:
             match=match.strip()[:_MATCH_CHARS],
             pins=_lanes(pins),
             order=tuple(dict.fromkeys(band for band in order.split(",") if band in BANDS)),
+            is_by_name=sort == BY_NAME,
         )
 
     @property
@@ -102,9 +113,10 @@ class Choice:
         return {name: lane for name, lane in lanes.items() if self.holds(band, name)}
 
     def fleet(self, fleet: Fleet) -> Fleet:
-        """The shown breakers."""
+        """The shown breakers in their order."""
         shown = Fleet(start=fleet.start, end=fleet.end, bin_s=fleet.bin_s)
-        shown.update(self.among("breakers", fleet))
+        chosen = self.among("breakers", fleet)
+        shown.update({name: chosen[name] for name in (sorted(chosen) if self.is_by_name else worst_first(chosen))})
         return shown
 
     def capacity(self, bins: CapacityBins) -> CapacityBins:

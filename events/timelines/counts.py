@@ -10,26 +10,26 @@ from typing import Literal
 from events.rows import Bins, CapacityBins
 from events.timelines.charts import AT, Band, Lane, Table, Trace, Trail, Value, plain, to_ms
 from events.wording import bin_text, clock_text, count_text, listing
-from recovery_ops.rules.words import Family
+from recovery_ops.rules.enums import Family
 
-INKS = ("token:--ink/42", "token:--ink/85", "token:--ink/22", "token:--ink/62")
-"""Series without a state: ink mixed into the panel, neighbours far apart."""
+SERIES = ("token:--series-1", "token:--series-2", "token:--series-3", "token:--series-4")
+"""Series without a state, in colours that can be told apart in every kind of colour vision."""
 By = Literal["category", "family"]
 
 HEAT = ("token:--sunken", "token:--open/18", "token:--open/38", "token:--open/58", "token:--open/78", "token:--open")
 LEAST_HEAT = 10
 """The hottest colour stands for at least this many errors in a bin: one 429 is not a storm."""
 MOST_SERIES = 4
-"""As many as there are inks that can be told apart."""
+"""As many as there are colours that can be told apart."""
 OTHERS = "other"
 UNKNOWN_SHARE = 1 / 12
 """How high the rail of what is not known is, of the whole band."""
 
-_FAMILY_INK = {
-    Family.TRANSIENT.value: "token:--ink/42",
-    Family.MODEL_OUTPUT.value: "token:--ink/85",
-    Family.SEMANTIC.value: "token:--ink/22",
-    Family.UNRECOVERABLE.value: "token:--ink/62",
+_FAMILY_COLOUR = {
+    Family.TRANSIENT.value: SERIES[0],
+    Family.MODEL_OUTPUT.value: SERIES[1],
+    Family.SEMANTIC.value: SERIES[2],
+    Family.UNRECOVERABLE.value: SERIES[3],
     Family.UNKNOWN.value: "token:--unknown",
 }
 
@@ -51,7 +51,7 @@ def failures_band(
     top = _top(total, earlier)
     title = f"Failures per {bin_text(bins.bin_s)}, by {by}"
     traces = [
-        _bars(name, values, bins, colour=_FAMILY_INK.get(name) or INKS[place % len(INKS)])
+        _bars(name, values, bins, colour=_FAMILY_COLOUR.get(name) or SERIES[place % len(SERIES)])
         for place, (name, values) in enumerate(series.items())
     ]
     return Band(
@@ -70,7 +70,7 @@ def failures_band(
 
 def blocked_band(bins: Bins, *, label: str = "calls not made") -> Band:
     """The calls that one breaker refused, as bars."""
-    bars = _bars(label, bins.total(), bins, colour=INKS[0])
+    bars = _bars(label, bins.total(), bins, colour=SERIES[0])
     line = rejections_band(bins, label=label)
     return replace(line, traces=(bars, *unknown_columns(bins, line.top)))
 
@@ -79,7 +79,7 @@ def rejections_band(bins: Bins, *, label: str = "calls not made", earlier: Earli
     """A step line of the calls that were refused, all breakers together; each breaker in the table."""
     total = bins.total()
     top = _top(total, earlier)
-    title = f"Calls not made per {bin_text(bins.bin_s)}"
+    title = f"Rejected calls per {bin_text(bins.bin_s)}"
     moments, values = _known_steps(total, bins)
     line: Trace = {
         "type": "scatter",
@@ -92,7 +92,7 @@ def rejections_band(bins: Bins, *, label: str = "calls not made", earlier: Earli
         "fill": "tozeroy",
         "fillcolor": "token:--ink/6",
         "connectgaps": False,
-        "hovertemplate": f"%{{y:,}} calls not made{AT}<extra></extra>",
+        "hovertemplate": f"%{{y:,}} rejected calls{AT}<extra></extra>",
     }
     return Band(
         key="rejections",
@@ -103,7 +103,7 @@ def rejections_band(bins: Bins, *, label: str = "calls not made", earlier: Earli
         has_scale=any(total),
         traces=(line, *unknown_columns(bins, top), *_earlier_line(earlier, bins)),
         table=_counts_table(title, bins, earlier=earlier),
-        caption=_counts_caption(list(bins.series), total, bins, "refused call") + _earlier_words(earlier, total),
+        caption=_counts_caption(list(bins.series), total, bins, "rejected call") + _earlier_words(earlier, total),
     )
 
 
@@ -135,7 +135,7 @@ def _earlier_words(earlier: Earlier | None, total: Sequence[int], *, is_drawn: b
     if earlier is None:
         return ""
     if earlier.bins.absent == earlier.bins.length:
-        return f" {earlier.words.capitalize()} nobody was there yet."
+        return f" {earlier.words.capitalize()} no instance existed yet."
     how = " (dotted)" if is_drawn else ""
     words = f" {earlier.words.capitalize()}{how} it was {sum(earlier.bins.total()):,} instead of {sum(total):,}"
     return f"{words}{unknown_words(earlier.bins)}."
@@ -328,7 +328,7 @@ def _then(earlier: Earlier | None, index: int) -> list[Value]:
 def _counts_caption(names: Sequence[str], total: Sequence[int], bins: Bins, what: str) -> str:
     unknown = unknown_words(bins)
     if not sum(total):
-        return f"No {what} was counted{unknown}."
+        return f"No {what}{unknown}."
     most, starts = max(range(len(total)), key=total.__getitem__), bins.starts()
     peak = f"most at {clock_text(starts[most], today=starts[-1])} ({total[most]:,} per {bin_text(bins.bin_s)})"
     return f"{count_text(sum(total), what)}, {peak}, mainly {listing(names, most=2)}{unknown}."
@@ -337,11 +337,11 @@ def _counts_caption(names: Sequence[str], total: Sequence[int], bins: Bins, what
 def _capacity_caption(bins: CapacityBins) -> str:
     unknown = unknown_words(bins)
     if not bins.series:
-        return f"No call to a provider was counted{unknown}."
+        return f"No call to a provider{unknown}."
     limited = sum(map(sum, bins.rate_limited.values()))
     overloaded = sum(map(sum, bins.overloaded.values()))
     if not limited + overloaded:
-        return f"No 429 and no 529 from {listing(list(bins.series), most=3)}{unknown}."
+        return f"No 429 or 529 from {listing(list(bins.series), most=3)}{unknown}."
     worst = next(iter(bins.series))
     return f"{limited:,} × 429 and {overloaded:,} × 529, most from {worst}{unknown}."
 
@@ -351,4 +351,4 @@ def unknown_words(bins: Bins) -> str:
     missing = sum(bins.unknown) - bins.absent
     if missing <= 0:
         return ""
-    return f"; in {missing} of {count_text(bins.length - bins.absent, 'bin')} nobody lived to report"
+    return f"; in {missing} of {count_text(bins.length - bins.absent, 'bin')} no instance was reporting"

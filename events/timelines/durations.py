@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from events.rows import WORST_FIRST, MajoritySegment, Segment
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
 
 _NONE = timedelta()
 

@@ -17,8 +17,8 @@ from events.wording import clock_text, count_text, listing, span_text, state_wor
 
 FILL = 10 / 24
 PATTERNS = {"fallback": "", "model": "\\", "withdrawn": "+"}
-WORDS = {"fallback": "answered by", "model": "answered by the model", "withdrawn": "withdrawn"}
-COLUMNS = ("Operation", "Kind", "Stands in", "Instances", "Start", "End", "Duration", "Calls")
+WORDS = {"fallback": "fallback", "model": "fallback model", "withdrawn": "withdrawn"}
+COLUMNS = ("Operation", "Kind", "Fallback", "Instances", "Start", "End", "Duration", "Calls")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ def fallbacks_band(rows: Iterable[DegradationRow], *, start: datetime, end: date
     lanes = tuple(
         Lane(name=name, value=_standing([one for one in spans if one.operation == name], end)) for name in names
     )
-    title = "Fallbacks and reduced service"
+    title = "Fallbacks and degradations"
     return Band(
         key="fallbacks",
         title=title,
@@ -137,7 +137,7 @@ def _standing(spans: Sequence[Reduced], end: datetime) -> str:
     if any(span.dark_until == end for span in spans):
         return state_word(None)
     whole_at = max((span.end for span in spans if span.end is not None), default=None)
-    return "–" if whole_at is None else f"whole {timezone.localtime(whole_at):%H:%M}"
+    return "–" if whole_at is None else f"recovered {timezone.localtime(whole_at):%H:%M}"
 
 
 def _traces(kind: str, spans: Sequence[Reduced], end: datetime) -> list[Trace]:
@@ -175,7 +175,7 @@ def _dark(spans: Sequence[Reduced], end: datetime) -> list[Trace]:
     mine = [(span, heard, until) for span, heard, until in gaps if heard < until]
     if not mine:
         return []
-    why = "nobody reports who would say whether it is over"
+    why = "the instances stopped reporting"
     return [
         {
             "type": "bar",
@@ -198,7 +198,7 @@ def _dark(spans: Sequence[Reduced], end: datetime) -> list[Trace]:
 
 def _until_words(span: Reduced, end: datetime) -> str:
     if span.heard is not None:
-        return f"not known, silent since {clock_text(span.heard, today=end)}"
+        return f"unknown, last seen {clock_text(span.heard, today=end)}"
     return "so far" if span.end is None else clock_text(span.end, today=end)
 
 
@@ -232,17 +232,17 @@ def _table(title: str, spans: Sequence[Reduced], end: datetime) -> Table:
 
 def _caption(spans: Sequence[Reduced], end: datetime) -> str:
     if not spans:
-        return "Every operation gave the real thing."
+        return "No operation was degraded."
     now = sorted({span.operation for span in spans if span.goes_on})
     lost = sorted({span.operation for span in spans if span.dark_until == end} - set(now))
-    told = [f"{listing(now, most=3)} {_is(now)} reduced at the end of the range."] if now else []
+    told = [f"{listing(now, most=3)} {_is(now)} degraded at the end of the range."] if now else []
     if lost:
         whose = "its instance" if len(lost) == 1 else "their instances"
-        told.append(f"Whether {listing(lost, most=3)} came back is not known: {whose} stopped reporting.")
+        told.append(f"{listing(lost, most=3)}: unknown, {whose} stopped reporting.")
     if told:
         return " ".join(told)
     names = sorted({span.operation for span in spans})
-    return f"{listing(names, most=3)} {_is(names)} whole again after having been reduced."
+    return f"{listing(names, most=3)} recovered."
 
 
 def _is(names: Sequence[str]) -> str:

@@ -31,7 +31,7 @@ from events.timelines.states import (
     state_band,
     times_table,
 )
-from events.wording import count_text, state_word
+from events.wording import count_text, state_text
 
 LANES_MOST = 40
 NOTHING_UNTOLD: Mapping[str, str] = MappingProxyType({})
@@ -80,11 +80,11 @@ def instance_lanes(
         rows.append((Lane(name=OBSERVED, value=standing(fleet)), majority_bars(OBSERVED, fleet, lanes.end)))
     shown = sorted(instances, key=lambda name: (-len(instances[name]), name))[:most_lanes]
     each: list[tuple[Lane, Sequence[Bar]]] = [
-        (Lane(name=name, value=state_word(instances[name][-1].state)), bars_of(name, instances[name])) for name in shown
+        (Lane(name=name, value=state_text(instances[name][-1].state)), bars_of(name, instances[name])) for name in shown
     ]
     title = f"{count_text(len(instances), 'instance')}"
     if len(shown) < len(instances):
-        title = f"{len(shown)} of {count_text(len(instances), 'instance')}, those that moved most"
+        title = f"{len(shown)} of {count_text(len(instances), 'instance')}, most state changes first"
     caption = _instances_caption(breaker, lanes)
     whole = state_band("Desired and observed", rows, end=lanes.end, caption=caption, is_named_empty=False)
     observed = time_in_state(fleet, end=lanes.end)

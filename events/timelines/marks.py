@@ -206,9 +206,9 @@ def _when(one: Mark, end: datetime) -> str:
 
 _COUNTED = {
     Kind.DEPLOYMENT: ("deployment", "deployments"),
-    Kind.POLICY: ("change of the policy", "changes of the policy"),
-    Kind.OVERRIDE: ("act on overrides", "acts on overrides"),
-    Kind.ESCALATION: ("step of escalations", "steps of escalations"),
+    Kind.POLICY: ("policy change", "policy changes"),
+    Kind.OVERRIDE: ("override change", "override changes"),
+    Kind.ESCALATION: ("escalation event", "escalation events"),
     Kind.ANNOTATION: ("annotation", "annotations"),
 }
 
@@ -216,5 +216,5 @@ _COUNTED = {
 def _caption(lanes: dict[Kind, list[Mark]], is_cut: bool) -> str:
     counted = [count_text(len(found), *_COUNTED[kind]) for kind, found in lanes.items() if found]
     if not counted:
-        return "Nothing was deployed, nobody changed the policy or an override, and nobody noted anything."
+        return "No deployment, policy change, override change or annotation."
     return f"{listing(counted, most=4)}{'; only the newest are shown' if is_cut else ''}."

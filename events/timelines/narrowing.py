@@ -31,9 +31,9 @@ class Narrow(Narrowed):
     def notes(self) -> dict[str, str]:
         """What is to be said beside bands, by their names, because not everything is told by provider or by model."""
         if self.model:
-            told = "Calls that went well are not told by model."
-            return {"capacity": told, "breakers": "Only those behind which a failure named the model."}
-        whose = "Of the breakers behind which somebody named the provider."
+            told = "Successful calls are not recorded by model."
+            return {"capacity": told, "breakers": "Only breakers with a failure of the model."}
+        whose = "Only breakers of the provider."
         return {"rejections": whose} if self.provider else {}
 
     def concerns(self, breaker: str, named: Collection[str]) -> bool:

@@ -13,7 +13,7 @@ from events.wording import clock_text, count_text, listing, span_text
 MOST_LANES = 8
 """As many have a lane of their own; of all others there are marks, and all of them are in the table."""
 COLUMNS = ("Question", "What", "Asked", "Taken", "By", "Ended", "Waited", "Lasted")
-TITLE = "Escalations, from asked to answered"
+TITLE = "Escalations, from open to resolved"
 _FILL = 10 / 24
 _MARKERS: dict[str, dict[str, object]] = {
     "asked": {
@@ -66,7 +66,7 @@ class Question:
 def questions_band(questions: Sequence[Question], *, start: datetime, end: datetime) -> Band:
     """Lanes of the first `MOST_LANES`, as they are given, oldest on top; `title` says how many have none."""
     drawn = sorted(questions[:MOST_LANES], key=lambda one: one.asked)
-    shown = f"{len(drawn)} of {len(questions)} escalations, those that are open first"
+    shown = f"{len(drawn)} of {len(questions)} escalations, open first"
     return Band(
         key="escalations",
         title=TITLE if len(drawn) == len(questions) else shown,
@@ -82,8 +82,8 @@ def _value(one: Question, end: datetime) -> str:
     if one.ended is not None:
         return f"in {span_text(one.ended - one.asked)}"
     if one.is_untaken:
-        return "not taken"
-    return "snoozed" if one.taken is None else "taken"
+        return "unacknowledged"
+    return "snoozed" if one.taken is None else "acknowledged"
 
 
 def _bars(kind: str, questions: Sequence[Question], start: datetime, end: datetime) -> list[Trace]:
@@ -117,7 +117,7 @@ def _said(kind: str, one: Question, end: datetime) -> list[object]:
     """As spans are told to the page's script, and at the end the page of the question."""
     begin, until = _span(kind, one, end)
     goes_on = one.ended is None and until >= end
-    who = f"{one.what}; taken by {one.by}" if kind == "taken" and one.by else one.what
+    who = f"{one.what}; acknowledged by {one.by}" if kind == "taken" and one.by else one.what
     said = [clock_text(begin, today=end), "so far" if goes_on else clock_text(until, today=end)]
     return [*said, span_text(until - begin), plain(who), None, "", quote(one.breaker), [f"Open {one.name}", one.href]]
 
@@ -146,4 +146,4 @@ def _caption(questions: Sequence[Question]) -> str:
     waiting = [one.name for one in questions if one.is_untaken]
     is_open = sum(one.ended is None for one in questions)
     told = f"{count_text(len(questions), 'escalation')}, {is_open} of them open at the end"
-    return f"{told}; nobody has taken {listing(waiting, most=3)}." if waiting else f"{told}."
+    return f"{told}; unacknowledged: {listing(waiting, most=3)}." if waiting else f"{told}."

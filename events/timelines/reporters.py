@@ -52,11 +52,14 @@ def _steps(presences: Iterable[Presence], start_us: int, end_us: int) -> list[_S
     changes: list[tuple[int, int, int, str]] = []
     for one in presences:
         ended_us = end_us if one.ended_us is None else one.ended_us
-        changes += ((one.born_us, 1, 1, f"{one.name} came"), (ended_us, -1, -1, f"{one.name} stopped"))
+        changes += ((one.born_us, 1, 1, f"{one.name} started"), (ended_us, -1, -1, f"{one.name} stopped"))
         for quiet_us, heard_us in one.silences:
             begin, until = max(quiet_us, one.born_us), min(heard_us, ended_us)
             if begin < until:
-                changes += ((begin, -1, 0, f"{one.name} fell silent"), (until, 1, 0, f"{one.name} was heard again"))
+                changes += (
+                    (begin, -1, 0, f"{one.name} stopped reporting"),
+                    (until, 1, 0, f"{one.name} reported again"),
+                )
     inside = sorted(change for change in changes if change[0] < end_us)
     if not inside:
         return []
@@ -111,7 +114,7 @@ def _lines(steps: Sequence[_Step], end: datetime) -> Iterable[Trace]:
 
 def _table(title: str, steps: Sequence[_Step], start: datetime, end: datetime) -> Table:
     rows = tuple(
-        (clock_text(from_us(step.at_us), today=end), step.reporting, step.there, step.what or "the range begins")
+        (clock_text(from_us(step.at_us), today=end), step.reporting, step.there, step.what or "start of the range")
         for step in steps
     )
     until = [*(step.at_us for step in steps[1:]), to_us(end)][: len(steps)]
@@ -121,12 +124,12 @@ def _table(title: str, steps: Sequence[_Step], start: datetime, end: datetime) -
 
 def _caption(steps: Sequence[_Step], start: datetime, end: datetime) -> str:
     if not steps:
-        return "No agent was there in this range."
+        return "No instance in this range."
     last = steps[-1]
-    now = f"{last.reporting:,} of {count_text(last.there, 'agent reports', 'agents report')}"
+    now = f"{last.reporting:,} of {count_text(last.there, 'agent reporting', 'agents reporting')}"
     worst = max(steps, key=lambda step: step.there - step.reporting)
     missing = worst.there - worst.reporting
     if not missing:
-        return f"{now}; none fell silent."
+        return f"{now}; none stopped reporting."
     at = clock_text(from_us(max(worst.at_us, to_us(start))), today=end)
-    return f"{now}; at {at} {missing:,} of {worst.there:,} {'was' if missing == 1 else 'were'} silent."
+    return f"{now}; at {at} {missing:,} of {worst.there:,} not reporting."

@@ -10,9 +10,9 @@ from events.rows import Bins, Transition
 from events.timelines.charts import AT, Band, Table, Trace, Trail, Value, to_ms
 from events.timelines.counts import steps, unknown_columns, unknown_words
 from events.wording import bin_text, clock_text, count_text, share_text
-from recovery_ops.rules.words import Trigger
+from recovery_ops.rules.enums import Trigger
 
-WELL, ILL, LOST = "went well", "failed", "never came back"
+WELL, ILL, LOST = "succeeded", "failed", "unanswered"
 _WENT = {Trigger.PROBE_SUCCEEDED: WELL, Trigger.PROBE_FAILED: ILL, Trigger.PROBE_ABANDONED: LOST}
 _WHOLE = 100.0
 _PROBE_Y = {WELL: 8.0, ILL: 92.0, LOST: 92.0}
@@ -66,7 +66,7 @@ def shares_band(shares: Shares, *, label: str) -> Band:
     newest = percents[-1]
     return Band(
         key="shares",
-        title=f"Failure share per {bin_text(bins.bin_s)}, in %",
+        title=f"Counted failures per {bin_text(bins.bin_s)}, in % of attempts",
         label=label,
         top=_WHOLE,
         value="–" if newest is None else share_text(newest / 100),
@@ -164,24 +164,24 @@ def _table(shares: Shares) -> Table:
         rows.append((clock_text(start, today=starts[-1]), *told))
         trails.append(Trail(start=start, end=start + timedelta(seconds=bins.bin_s)))
     limit = "" if shares.limit is None else f", limit {share_text(shares.limit)}"
-    title = f"Failure share per {bin_text(bins.bin_s)}{limit}"
-    return Table(title=title, columns=("From", "Failed", "Went well", "Share"), rows=tuple(rows), trails=tuple(trails))
+    title = f"Share of counted failures per {bin_text(bins.bin_s)}{limit}"
+    return Table(title=title, columns=("From", "Failed", "Succeeded", "Share"), rows=tuple(rows), trails=tuple(trails))
 
 
 def _caption(shares: Shares) -> str:
     bins, place = shares.bins, shares.highest
     if place is None:
-        return f"No attempt was counted{unknown_words(bins)}."
+        return f"No attempt{unknown_words(bins)}."
     starts = bins.starts()
     highest = shares.share(place) or 0.0
-    words = f"The highest share of failures that count per {bin_text(bins.bin_s)} is {share_text(highest)}"
+    words = f"Highest share of counted failures per {bin_text(bins.bin_s)} {share_text(highest)}"
     words += f", at {clock_text(starts[place], today=starts[-1])}" if highest else ""
-    words += f"; the limit is {share_text(shares.limit)}" if shares.limit is not None else "; no share is a limit"
-    return f"{words}{_probed(shares)}{unknown_words(bins)}. Each instance judges its own calls."
+    words += f"; the limit is {share_text(shares.limit)}" if shares.limit is not None else "; no limit"
+    return f"{words}{_probed(shares)}{unknown_words(bins)}. Each instance counts its own calls."
 
 
 def _probed(shares: Shares) -> str:
     if not shares.probes:
         return ""
     well = sum(_went(one) == WELL for one in shares.probes)
-    return f"; of {count_text(len(shares.probes), 'probe')} {well} went well"
+    return f"; of {count_text(len(shares.probes), 'probe')} {well} succeeded"

@@ -11,8 +11,18 @@ from events.majority import in_bins
 from events.rows import Fleet, MajoritySegment, Segment
 from events.timelines.charts import TRANSPARENT, Band, Lane, Table, Trace, Trail, Value, plain, to_ms
 from events.timelines.durations import TimeInState, time_in_state
-from events.wording import bin_text, cause_sentence, clock_text, count_text, listing, share_text, span_text, state_word
-from recovery_ops.rules.words import State
+from events.wording import (
+    bin_text,
+    cause_sentence,
+    clock_text,
+    count_text,
+    listing,
+    share_text,
+    span_text,
+    state_text,
+    state_word,
+)
+from recovery_ops.rules.enums import State
 
 RAIL = 4 / 24
 FULL = 14 / 24
@@ -32,7 +42,7 @@ PATTERNS: dict[State | None, str] = {
     State.METRICS_ONLY: "-",
     None: ".",
 }
-AUTO = "auto"
+AUTO = "no override"
 _SHORT = {State.HALF_OPEN: "half", State.FORCED_OPEN: "forced", State.METRICS_ONLY: "metrics"}
 """The column at the right is 132 px wide; the whole word stands in the hover and in the table."""
 COLUMNS = ("Lane", "State", "Instances", "Start", "End", "Duration", "Why")
@@ -56,9 +66,14 @@ class Bar:
     """What is desired while nobody holds it: the rules decide, so no state is."""
 
     @property
+    def code(self) -> str:
+        """Name of its pattern in the sprite; `auto` without an override."""
+        return "auto" if self.is_auto else state_word(self.state)
+
+    @property
     def word(self) -> str:
-        """What it is called, in the hover and in the table."""
-        return AUTO if self.is_auto else state_word(self.state)
+        """Label in the hover and in the table."""
+        return AUTO if self.is_auto else state_text(self.state)
 
 
 def bars_of(lane: str, segments: Sequence[Segment]) -> list[Bar]:
@@ -98,24 +113,27 @@ def majority_bars(lane: str, segments: Sequence[MajoritySegment], end: datetime)
 def _fleet_words(segment: MajoritySegment) -> str:
     if segment.state is None:
         return "no instance reported"
-    silent = f"{segment.unknown} of {count_text(segment.instances, 'instance')} silent" if segment.unknown else ""
+    silent = (
+        f"{segment.unknown} of {count_text(segment.instances, 'instance')} not reporting" if segment.unknown else ""
+    )
     if segment.cause is None:
-        return silent or "no move reported"
+        return silent or "no state change reported"
     why = f"{segment.cause.instance}: {cause_sentence(segment.cause, state=segment.state)}"
     return f"{why}; {silent}" if silent else why
 
 
 def standing(segments: Sequence[MajoritySegment]) -> str:
-    """What the fleet is in at the end: what the bar shows, and behind it the worst that anybody is in, where that is
-    another state, so that one of forty is not hidden.
+    """The fleet's state at the end, by the rule of all screens: the worst state of the reporting instances, and their
+    number. The bar shows the state of most, which is named behind it where it is another one.
     """
     last = segments[-1]
     if last.state is None:
-        return "unknown" if last.is_there else "nobody there"
+        return "unknown" if last.is_there else "no instance"
     if last.last == last.instances and last.state not in (State.OPEN, State.CLOSED):
         return last.state.value
-    most = f"{_short(last.state)} {last.last}/{last.instances}"
-    return most if last.worst in (last.state, None) else f"{most}, {_short(last.worst)} {last.worst_count}"
+    if last.worst in (last.state, None):
+        return f"{_short(last.state)} {last.last}/{last.instances}"
+    return f"{_short(last.worst)} {last.worst_count}/{last.instances}, most {_short(last.state)}"
 
 
 def _short(state: State) -> str:
@@ -172,7 +190,8 @@ def _trace(bars: Sequence[Bar], end: datetime, *, width: float, marker: dict[str
     return {
         "type": "bar",
         "orientation": "h",
-        "name": word,
+        "name": bars[0].code,
+        "meta": word,
         "y": [plain(bar.lane) for bar in bars],
         "base": [to_ms(bar.start) for bar in bars],
         "x": [max(1, to_ms(bar.end or end) - to_ms(bar.start)) for bar in bars],
@@ -248,7 +267,7 @@ def times_table(lanes: Mapping[str, TimeInState], what: str, *, title: str = "Ti
     A share is one of the time in which the state was known; how long nobody knew stands beside it.
     """
     total = sum(lanes.values(), TimeInState())
-    shown = {"all together": total, **lanes} if len(lanes) > 1 else lanes
+    shown = {"all instances": total, **lanes} if len(lanes) > 1 else lanes
     return Table(
         title=title,
         columns=(what, "State", "Time", "Seconds", "Share of the known time"),
@@ -304,8 +323,8 @@ def _none_blocks(fleet: Fleet) -> str:
     """That none is seen to block calls at the end, and of how many that is not known."""
     dark = sum(segments[-1].worst is None for segments in fleet.values())
     if dark == len(fleet):
-        return "What breakers do at the end of the range is not known: nobody who has them reports"
-    known = f", but of {count_text(dark, 'breaker')} nothing is known" if dark else ""
+        return "Breaker states at the end of the range are unknown: no instance reports"
+    known = f"; {count_text(dark, 'breaker')} unknown" if dark else ""
     return f"No breaker blocks calls at the end of the range{known}"
 
 

@@ -20,7 +20,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 from recovery_ops.bench.usage import cpu_s_of
-from recovery_ops.cycles import look_for_cycles_less_often
+from recovery_ops.server.garbage_collection import look_for_cycles_less_often
 
 WARM_UP = 2
 LEAST_TIMES = 3

@@ -20,10 +20,10 @@ from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
 from recovery_ops.bench import yardstick
-from recovery_ops.cycles import look_for_cycles_less_often
+from recovery_ops.server.garbage_collection import look_for_cycles_less_often
 
 if TYPE_CHECKING:
-    from recovery_ops.control.exporting.lists import FileList
+    from recovery_ops.control.exports.lists import FileList
 
 ROUNDS, UPDATES, EXPORTS = 7, 20, 3
 """How often each is done for the sake of its time …"""
@@ -98,7 +98,7 @@ def exported(most: int = EXPORTS, environment: str = "dev") -> dict[str, Any]:
     """
     from django.utils import timezone
 
-    from recovery_ops.control.exporting.catalogue import LISTS
+    from recovery_ops.control.exports.catalogue import LISTS
 
     now, client = timezone.now(), _signed_in()
     look_for_cycles_less_often()
@@ -131,7 +131,7 @@ def _written_out(found: FileList, query: str, environment: str, now: datetime) -
     from django.http import QueryDict
 
     from events.exports import CSV, pieces_of
-    from recovery_ops.control.exporting.lists import Wish
+    from recovery_ops.control.exports.lists import Wish
 
     start, end = (now - WEEK, now) if found.has_range else (None, None)
     wish = Wish(environment=environment, given=QueryDict(query), start=start, end=end, user_id=None, now=now)

@@ -80,7 +80,7 @@ class Cluster:
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
-    """Run one in a temporary directory, durable, as docs/operating.md has it set up. Raises NoPostgres."""
+    """Run one in a temporary directory, durable, as docs/operate/postgresql.md configures it. Raises NoPostgres."""
     programs = _programs()
     folder = Path(tempfile.mkdtemp(prefix="recovery-ops-bench-pg-"))
     owner = _unprivileged()
@@ -88,7 +88,7 @@ def cluster() -> Iterator[Cluster]:
         os.chown(folder, owner, -1)
     try:
         initdb = [str(programs / "initdb"), "-D", str(folder / "data"), "-U", "bench", "-A", "trust", "-E", "UTF8"]
-        initdb.append("--lc-collate=C")  # as docs/operating.md has a database made
+        initdb.append("--lc-collate=C")  # as docs/operate/postgresql.md creates a database
         subprocess.run(initdb, user=owner, cwd=folder, check=True, capture_output=True)
         options = [
             "listen_addresses=",

@@ -21,9 +21,9 @@ from recovery_ops.bench.figures import Figure, Report, percentile
 from recovery_ops.bench.polling import NotAnswered, Pollers
 from recovery_ops.bench.served import Restartable, Server, served
 from recovery_ops.bench.yardstick import Yardstick
-from recovery_ops.rules.facts import BreakerStateChanged, Fact
+from recovery_ops.rules.events import BreakerStateChanged, Event
 from recovery_ops.runtime import Recovery
-from recovery_ops.runtime.recovery import Sink
+from recovery_ops.runtime.engine import Sink
 
 ENGINES = ("sqlite", "postgresql")
 AIM_MS = {"sqlite": 350.0, "postgresql": 100.0}
@@ -83,7 +83,7 @@ class _Noting:
         self._sink, self._note = sink, note
 
     def emit(
-        self, fact: Fact, source: str = "", is_foreground: bool = False, run: str = "", policy_version: str = ""
+        self, fact: Event, source: str = "", is_foreground: bool = False, run: str = "", policy_version: str = ""
     ) -> None:
         if isinstance(fact, BreakerStateChanged):
             self._note()

@@ -27,10 +27,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "recovery_ops.settings")
 django.setup()
 
+from events.issues.anew import sum_failures_anew  # noqa: E402  (models want a Django that is set up)
 from events.lanes_anew import sum_lanes_anew  # noqa: E402  (models want a Django that is set up)
 from events.moments import MINUTE_S, US_PER_S, to_us  # noqa: E402  (models want a Django that is set up)
 from events.partitions import make_ahead  # noqa: E402  (models want a Django that is set up)
-from events.runs.days import note_days  # noqa: E402  (models want a Django that is set up)
 from events.statements import FACT_COLUMNS, INTERVAL_COLUMNS, SPANS, SUMS, Merge  # noqa: E402
 from events.summing import COUNTERS  # noqa: E402
 
@@ -161,11 +161,11 @@ def _make_quick() -> None:
 
 
 def _tidy() -> None:
-    """Make the sums of lanes of the copied moves, because they hold moments; note the days of runs, as a task does;
-    and do what PostgreSQL does by itself.
+    """Make the sums of lanes and of failures of what was copied, because they hold moments; and do what PostgreSQL does
+    by itself.
     """
     sum_lanes_anew()
-    note_days(datetime.now(UTC))
+    sum_failures_anew()
     with connection.cursor() as cursor:
         for table in ("fact", "degradation", "minutesum", "spansum"):
             cursor.execute(f"DROP TABLE IF EXISTS copied_{table}")

@@ -15,16 +15,16 @@ from collections.abc import Awaitable, Callable
 from statistics import median
 from time import perf_counter_ns
 
-from recovery_ops import bootstrap
 from recovery_ops.bench import peers
 from recovery_ops.bench.figures import Figure, Report
 from recovery_ops.bench.rounds import Cost, cost_of_awaits, cost_of_calls
-from recovery_ops.rules.facts import FailureClassified, Instance
-from recovery_ops.rules.words import Category, Evidence
+from recovery_ops.rules.enums import Category, Evidence
+from recovery_ops.rules.events import FailureClassified, Instance
 from recovery_ops.runtime import Recovery
 from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.delivery.outbox import Outbox
-from recovery_ops.runtime.telemetry import Telemetry
+from recovery_ops.runtime.telemetry.outbox import Outbox
+from recovery_ops.runtime.telemetry.pipeline import Telemetry
+from recovery_ops.server import bootstrap
 
 ROUNDS = 1200
 INSTANCE = Instance(service="bench", instance="bench-1")
@@ -73,8 +73,8 @@ def _measure_threads(report: Report, recovery: Recovery, rounds: int) -> None:
     def other(value: int) -> int:
         return value
 
-    guarded = recovery.guard("guarded", is_destructive=False, fallback=other)(bare)
-    timed = recovery.guard("timed", is_destructive=False, fallback=other, deadline_s=10.0)(bare)
+    guarded = recovery.guard("guarded", idempotent=True, fallback=other)(bare)
+    timed = recovery.guard("timed", idempotent=True, fallback=other, attempt_timeout=10.0)(bare)
 
     others = peers.found(bare, is_async=False)
     cases: dict[str, Callable[[int], object]] = {"bare": bare, "floor": peers.floor(bare)}
@@ -98,8 +98,8 @@ def _measure_tasks(report: Report, recovery: Recovery, rounds: int) -> None:
     async def other(value: int) -> int:
         return value
 
-    guarded = recovery.guard("guarded_async", is_destructive=False, fallback=other)(bare)
-    timed = recovery.guard("timed_async", is_destructive=False, fallback=other, deadline_s=10.0)(bare)
+    guarded = recovery.guard("guarded_async", idempotent=True, fallback=other)(bare)
+    timed = recovery.guard("timed_async", idempotent=True, fallback=other, attempt_timeout=10.0)(bare)
     others = peers.found(bare, is_async=True)
     cases: dict[str, Callable[[int], Awaitable[object]]] = {"bare": bare, "floor": peers.floor_async(bare)}
     cases |= {"guarded": guarded, "timed": timed, **others.calls}

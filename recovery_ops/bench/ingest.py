@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from recovery_ops.bench.cluster import Cluster, NoPostgres, cluster
 from recovery_ops.bench.figures import Report, percentile
-from recovery_ops.bench.sending import BATCH, Senders, Sent
+from recovery_ops.bench.sending import BATCH, LOGS, TRACES, Senders, Sent
 from recovery_ops.bench.served import Server, one_more_web, served
 from recovery_ops.bench.usage import cpu_s_of, rss_mb_of
 from recovery_ops.bench.yardstick import REFERENCE_PER_S
@@ -32,6 +32,7 @@ WARM_BATCHES = 40
 ROUND_S = 20.0
 """With us and without us take turns, so that a machine that is slower for a while is slower for both."""
 RAW_MOST_S = 30.0
+SPANS_S = 5.0
 SLICE_S = 5.0
 """So often the senders stop for as long as the yardstick takes: a virtual machine is another one each minute."""
 AIM_PER_S = 40_000.0
@@ -145,8 +146,12 @@ def _measure(name: str, where: Cluster | None, senders: Senders, seconds: float,
         ran, raw, warm = _take_turns(_ours(name, webs, where), raw_side, senders, seconds, progress)
         stored, different = _stored(webs[0], url)
         size = _size_bytes(webs[0], where) - empty
+        spans, raw_spans, _ = _take_turns(_ours(name, webs, where), raw_side, senders, SPANS_S, progress, TRACES)
     acked = ran.sent.records + warm.records
     _add_speed(report, ran, raw, senders.count)
+    report.add("spans taken in", spans.rate, "/s", beside=raw_spans.rate, note=f"{SPANS_S:.0f} s, one in ten failed")
+    report.add("share of spans that are stored without us", spans.rate / raw_spans.rate, "")
+    report.add("batches of spans answered with anything but 200", spans.sent.refused, "batches")
     report.add("bytes for each fact", size / max(1, stored), "B", note="table, indexes, sums")
     note = f"{len(webs)} web processes, {len(ran.rss_mb)} looks" if len(webs) > 1 else f"of {len(ran.rss_mb)} looks"
     report.add("server memory, most", max(ran.rss_mb), "MB", aim=350.0, note=note)
@@ -196,9 +201,11 @@ def _add_speed(report: Report, ran: Ran, raw: Ran, count: int) -> None:
     report.add("answer time, longest", 1000 * max(ran.sent.times_s), "ms")
 
 
-def _take_turns(ours: _Side, raw: _Side, senders: Senders, seconds: float, progress: Progress) -> tuple[Ran, Ran, Sent]:
+def _take_turns(
+    ours: _Side, raw: _Side, senders: Senders, seconds: float, progress: Progress, signal: str = LOGS
+) -> tuple[Ran, Ran, Sent]:
     """Run both, in rounds. What is said of the warm-up is of ours alone."""
-    senders.prepare(WARM_BATCHES, WARM_S)
+    senders.prepare(WARM_BATCHES, WARM_S, signal)
     warm = [senders.start(side.urls, side.key, WARM_S).result() for side in (ours, raw)]
     found = (Ran(), Ran())
     is_long = seconds > ROUND_S  # what has to hold for long is one round
@@ -207,7 +214,7 @@ def _take_turns(ours: _Side, raw: _Side, senders: Senders, seconds: float, progr
     for _ in range(rounds):
         lasts_s = (seconds / rounds, min(seconds, RAW_MOST_S) / rounds)
         most = max(rate * each_s for rate, each_s in zip(rates, lasts_s, strict=True))
-        senders.prepare(1 + math.ceil(_SPARE * most / BATCH / senders.count), seconds)
+        senders.prepare(1 + math.ceil(_SPARE * most / BATCH / senders.count), seconds, signal)
         for each, side, each_s in zip(found, (ours, raw), lasts_s, strict=True):
             _run(each, side, senders, each_s, progress)
         rates = [each.rate for each in found]

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from recovery_ops.bench.figures import Figure, Report, percentile
-from recovery_ops.rules.outages import BOUNDS, Hit, Interval, OutageBounds, merged, outages
+from recovery_ops.rules.incidents.detection import BOUNDS, Hit, Interval, OutageBounds, merged, outages
 
 LENGTH_S = 6 * 3600
 INSTANCES = 40

@@ -16,7 +16,7 @@ from uuid import UUID
 import uvloop
 
 from recovery_ops.bench.served import Server
-from recovery_ops.control.opamp.messages import ACCEPTS_REMOTE_CONFIG, APPLIED, REPORT_FULL_STATE, empty
+from recovery_ops.control.desired_state.opamp.messages import ACCEPTS_REMOTE_CONFIG, APPLIED, REPORT_FULL_STATE, empty
 
 REPORTS_STATUS, REPORTS_CONFIG, REPORTS_REMOTE_CONFIG = 0x1, 0x4, 0x1000
 """Of an agent's capabilities: those that the stock client claims beside the one to take configuration."""

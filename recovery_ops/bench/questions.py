@@ -12,6 +12,7 @@ from events import queries
 from events.amplification import amplification
 from events.capacity import asking as capacity
 from events.capacity.course import courses
+from events.capacity.occurrences import failures_in, failures_per_bin, first_fallbacks
 from events.degradations.asking import degradations_in
 from events.failures import asking as failures
 from events.failures.mixing import mixes
@@ -29,7 +30,7 @@ from events.queries.breakers import (
 )
 from events.queries.counted import calls_through, counted, in_flight
 from events.queries.evidence import evidence_of
-from events.queries.instance import breakers_in, failures_of, last_events_of, revisions_of, runs_of, standing_in
+from events.queries.instance import breakers_in, failures_of, last_events_of, revisions_of, standing_in
 from events.queries.moves import moves_within
 from events.queries.operations import calls_of_a_day
 from events.queries.over_time import instance_over_time
@@ -40,10 +41,10 @@ from events.queries.waits import runs_waiting
 from events.queries.weekly import capacity_week
 from events.queries.workload import workloads
 from events.recoveries.asking import today_of, two_spans
-from events.runs import asking as runs
-from recovery_ops.control.impact import impact_of
-from recovery_ops.rules.scope import Scope
-from recovery_ops.rules.words import State
+from events.runs import selectors as runs
+from recovery_ops.control.breakers.impact import impact_of
+from recovery_ops.rules.enums import State
+from recovery_ops.rules.policy.scope import Scope
 
 NOT_CLOSED = [state for state in State if state is not State.CLOSED]
 RANGES = {
@@ -145,13 +146,24 @@ def _lists(place: Place, span: dict[str, Any]) -> Iterator[_Asked]:
     yield "unknown causes", lambda: unknown_causes(environment, **span)
     yield "causes of failures", lambda: _causes(environment, span)
     yield "causes of failures before", lambda: failures.counts_before(environment, **span)
-    seen = failures.read_failures(environment, **span).seen
-    yield "what became of their runs", lambda: mixes(environment, seen, {one.fingerprint for one in seen[: runs.PAGE]})
+    sample = failures.read_failures(environment, **span)
+    shown = failures.fingerprints(sample, **span, before=None)[: failures.SHOWN]
+    most = [one.fingerprint for one in shown]
+    yield "reach of causes", lambda: failures.with_reach(environment, sample, shown, **span)
+    yield "what became of their runs", lambda: mixes(environment, sample, most, **span)
+    yield "failures by instance", lambda: failures.counts_of_agents(environment, sample, **span)
+    yield "newest failures of a cause", lambda: failures.occurrences(environment, sample.of(most[:1]), **span)
     for show in runs.Show:
-        yield f"runs: {show.value}", partial(runs.runs, environment, **span, show=show)
-        yield f"names of runs: {show.value}", partial(runs.names_of_runs, environment, **span, show=show)
+        listed = runs.RunList.of(environment, runs.RunFilters(show=show), **span, now=place.now)
+        yield f"runs: {show.value}", partial(_rows, listed)
+        yield f"names of runs: {show.value}", listed.names
+        yield f"count of runs: {show.value}", listed.count
     yield "waits that servers asked for", lambda: capacity.waits_asked_for(environment, **span)
     yield "capacity events", lambda: capacity.capacity_events(environment, **span, now=place.now)
+
+
+def _rows(listed: runs.RunList) -> Any:
+    return listed.page().rows
 
 
 def _evidence(environment: str, breaker: str, span: dict[str, Any]) -> Any:
@@ -162,7 +174,7 @@ def _evidence(environment: str, breaker: str, span: dict[str, Any]) -> Any:
 def _causes(environment: str, span: dict[str, Any]) -> Any:
     sample = failures.read_failures(environment, **span)
     found = failures.fingerprints(sample, **span, before=None)
-    return found, failures.occurrences(sample.seen)
+    return failures.in_words(environment, sample, found)
 
 
 def _earlier(environment: str, span: dict[str, Any]) -> Any:
@@ -198,8 +210,9 @@ def _standing(place: Place) -> Iterator[_Asked]:
     yield "first sign of life", lambda: first_sign_of_life(environment)
     yield from _of_instances(place)
     yield from _of_one_event(place)
-    shown = runs.runs(environment, start=now - timedelta(hours=1), end=now).rows
-    run = shown[0].run if shown else ""
+    span: dict[str, Any] = {"start": now - timedelta(hours=1), "end": now}
+    shown = runs.RunList.of(environment, runs.RunFilters(), **span, now=now).names(limit=1)
+    run = shown[0] if shown else ""
     yield "one run", lambda: runs.run_of(environment, run)
 
 
@@ -222,7 +235,7 @@ def _of_instances(place: Place) -> Iterator[_Asked]:
         yield "failures of one instance", partial(failures_of, environment, agent.id, now=now)
         yield "revisions of one instance", partial(revisions_of, environment, agent.id, now=now)
         yield "last events of one instance", partial(last_events_of, agent.id, last_seen=agent.last_seen)
-        yield "runs of one instance", partial(runs_of, environment, agent.id, now=now)
+        yield "runs of one instance", partial(runs.runs_begun_by, environment, agent.id, limit=20)
         yield "breakers of one instance as they are kept", partial(standing_in, agent.id)
         yield "how one instance stood", partial(instance_over_time, agent, start=now - _ROLLOUT, end=now)
         yield "settings of one instance", partial(queries.settings_in_force, agent.id)
@@ -234,11 +247,13 @@ def _of_one_event(place: Place) -> Iterator[_Asked]:
     found = capacity.newest_over(environment, now=now)
     for row in [found] if found is not None else []:
         yield "one capacity event", partial(capacity.capacity_event, environment, row.id, now=now)
-        yield "failures of one capacity event", partial(capacity.failures_in, row, environment)
-        struck = capacity.parts_struck(row)
+        yield "failures of one capacity event", partial(failures_in, row, environment)
+        yield "failures of one capacity event over time", partial(failures_per_bin, row, environment, until=row.last)
+        yield "first fallbacks of one capacity event", partial(first_fallbacks, row, environment)
+        struck_runs = runs.RunFilters(struck=capacity.parts_struck(row))
         yield (
             "runs of one capacity event",
-            partial(runs.runs, environment, start=row.started, end=row.last, struck=struck, most=20),
+            partial(_rows, runs.RunList.of(environment, struck_runs, start=row.started, end=row.last, now=now)),
         )
         yield "events like one", partial(capacity.similar_before, row, environment, now=now)
         yield "course of one event", partial(courses, environment, row)

@@ -20,13 +20,13 @@ def main(host: str, count: str, name: str) -> None:
     django.setup()
     from django.utils import timezone
 
-    from recovery_ops.control.actions.notifying import save_channel
-    from recovery_ops.control.actors import system
-    from recovery_ops.control.models import Delivery
+    from recovery_ops.control.core.actors import system_actor
+    from recovery_ops.control.notifications.models.notifications import Delivery
+    from recovery_ops.control.notifications.services.settings import save_channel
 
     now = timezone.now()
     frame: dict[str, Any] = {
-        "by": system("bench"),
+        "by": system_actor("bench"),
         "environment": ENVIRONMENT,
         "reason": "To measure how fast messages go out.",
     }

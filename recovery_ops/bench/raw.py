@@ -24,6 +24,7 @@ import orjson
 import psycopg
 import uvicorn
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 _Row = tuple[Any, ...]
 _Rows = list[_Row]
@@ -73,6 +74,27 @@ def decoded(body: bytes) -> _Rows:
                         *(taken["operation"], taken["breaker"], taken["source"], False, taken["run"]),
                         *(taken["category"], "", taken["provider"], taken["model"], taken["region"], "", ""),
                         *(orjson.dumps(given).decode(), record.body.string_value),
+                    )
+                )
+    return rows
+
+
+def decoded_spans(body: bytes) -> _Rows:
+    """A request's spans as rows."""
+    request = ExportTraceServiceRequest.FromString(gzip.decompress(body))
+    rows = []
+    for part in request.resource_spans:
+        agent = part.resource.attributes[1].value.string_value
+        for scope in part.scope_spans:
+            for span in scope.spans:
+                given = {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in span.attributes}
+                provider, model = given.pop("gen_ai.provider.name", ""), given.pop("gen_ai.request.model", "")
+                at_us = span.end_time_unix_nano // 1000
+                rows.append(
+                    (
+                        *("dev", span.trace_id, agent, "span", at_us, at_us, None, 0, span.status.code),
+                        *(span.name, "", "", False, "", "", "", provider, model, ""),
+                        *(span.trace_id.hex(), span.span_id.hex(), orjson.dumps(given).decode(), span.status.message),
                     )
                 )
     return rows
@@ -145,7 +167,8 @@ class App:
             message = await receive()
             body += message.get("body", b"")
             goes_on = message.get("more_body", False)
-        rows = await asyncio.get_running_loop().run_in_executor(self._decoders, decoded, bytes(body))
+        decode = decoded_spans if scope["path"] == "/v1/traces" else decoded
+        rows = await asyncio.get_running_loop().run_in_executor(self._decoders, decode, bytes(body))
         done: Future[None] = Future()
         self._waiting.put((rows, done))
         await asyncio.wrap_future(done)

@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import Any
 
 WEEK = timedelta(days=7)
-_KNOBS = {"max_retries": 1, "consecutive_failures": 1}
+_SETTINGS = {"max_retries": 1, "consecutive_failures": 1}
 
 
 def main(end: str, environment: str) -> None:
@@ -51,9 +51,9 @@ def main(end: str, environment: str) -> None:
 
 def _replayed(environment: str, until: datetime, number: int, scope: dict[str, str]) -> dict[str, Any]:
     """How long one proposal takes, by the clock and by the processors."""
-    from recovery_ops.control.models import Replay
     from recovery_ops.control.replay import job
-    from recovery_ops.rules.policy import BUILT_IN, document_of
+    from recovery_ops.control.replay.models.replays import Replay
+    from recovery_ops.rules.policy.model import BUILT_IN, document_of
 
     live = document_of(BUILT_IN)
     asked = Replay.objects.create(
@@ -61,7 +61,7 @@ def _replayed(environment: str, until: datetime, number: int, scope: dict[str, s
         number=number,
         old_version="built-in",
         old_document=live,
-        new_document={**live, "rules": [{"id": "less", "scope": scope, "knobs": _KNOBS}]},
+        new_document={**live, "rules": [{"id": "less", "scope": scope, "settings": _SETTINGS}]},
         start_at=until - WEEK,
         end_at=until,
         by="bench",

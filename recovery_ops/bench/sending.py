@@ -19,16 +19,22 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, SeverityNumber
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from recovery_ops import wire
-from recovery_ops.rules.facts import FailureClassified, Record
-from recovery_ops.rules.words import Category, Evidence
+from recovery_ops.rules.enums import Category, Evidence
+from recovery_ops.rules.events import FailureClassified, Record
 
 BATCH = 500
+LOGS, TRACES = "logs", "traces"
+_FAILED_EACH = 10
+"""One of so many spans failed."""
 _CATEGORIES = (Category.OVERLOADED, Category.TIMEOUT, Category.SERVER_ERROR, Category.RATE_LIMITED)
 _PLACE = re.compile(rb"00000000-0000-7000-8000-[0-9a-f]{12}")
+_SPAN_PLACE = re.compile(rb"<the trace's id>|<a span>")
 _STEP_NS = 1_000_000
 """How far two records of one sender lie apart."""
 
@@ -91,9 +97,9 @@ class Senders:
             process.join()
         self._threads.shutdown()
 
-    def prepare(self, batches: int, spread_s: float) -> None:
-        """Have each make so many batches anew, of facts that happened in the last so many seconds."""
-        self._tell([("prepare", batches, spread_s)] * self.count).result()
+    def prepare(self, batches: int, spread_s: float, signal: str = LOGS) -> None:
+        """Have each make so many batches anew, of facts that happened in the last so many seconds, or of spans."""
+        self._tell([("prepare", batches, spread_s, signal)] * self.count).result()
 
     def start(self, urls: Sequence[str], key: str, seconds: float, *, goes_on: bool = False) -> Waiting:
         """Send from all of them for so long, to one of these servers by turns; each from its first batch on, or, where
@@ -117,24 +123,27 @@ def _obey(pipe: Connection, sender: int) -> None:
     """What a sender's process does until its pipe is closed."""
     made: list[bytes] = []
     left: Iterator[bytes] = iter(())
-    began_ns = 0
+    began_ns, signal = 0, LOGS
     while True:
         try:
             what, *rest = pipe.recv()
         except EOFError:
             return
         if what == "prepare":
-            batches, spread_s = rest
+            batches, spread_s, signal = rest
             began_ns = time.time_ns()
             step_ns = int(spread_s * 1e9 / (batches * BATCH)) if batches else _STEP_NS
-            made = list(islice(bodies(sender, began_ns, began_ns - batches * BATCH * step_ns, step_ns), batches))
+            first_ns = began_ns - batches * BATCH * step_ns
+            making = bodies(sender, began_ns, first_ns, step_ns) if signal == LOGS else span_bodies(sender, began_ns)
+            made = list(islice(making, batches))
             pipe.send(Sent())
         else:
             url, key, seconds, goes_on = rest
             if not goes_on:
                 # Should there be too few, the rest is made on the way; at a new time, so that no uid comes twice.
-                left = chain(made, bodies(sender, began_ns + len(made) * 1_000_000_000))
-            pipe.send(_send(url, key, seconds, left))
+                later_ns = began_ns + len(made) * 1_000_000_000
+                left = chain(made, bodies(sender, later_ns) if signal == LOGS else span_bodies(sender, later_ns))
+            pipe.send(_send(url, key, seconds, left, signal))
 
 
 def bodies(sender: int, began_ns: int, at_ns: int = 0, step_ns: int = _STEP_NS) -> Iterator[bytes]:
@@ -159,12 +168,25 @@ def bodies(sender: int, began_ns: int, at_ns: int = 0, step_ns: int = _STEP_NS) 
         yield gzip.compress(b"".join(told), 1)
 
 
+def span_bodies(sender: int, began_ns: int) -> Iterator[bytes]:
+    """Compressed batches of spans without end, each a trace of its own: one batch is encoded and told again."""
+    parts = _SPAN_PLACE.split(_batch_of_spans(sender, time.time_ns()))
+    number = 0
+    while True:
+        told = [parts[0]]
+        for between, after in zip(parts[1::2], parts[2::2], strict=True):
+            number += 1
+            trace = began_ns.to_bytes(8) + sender.to_bytes(2) + number.to_bytes(6)
+            told += (trace, between, number.to_bytes(8), after)
+        yield gzip.compress(b"".join(told), 1)
+
+
 def _fixed(time_ns: int) -> bytes:
     """A time as protobuf writes it."""
     return time_ns.to_bytes(8, "little")
 
 
-def _send(url: str, key: str, seconds: float, made: Iterator[bytes]) -> Sent:
+def _send(url: str, key: str, seconds: float, made: Iterator[bytes], signal: str) -> Sent:
     address, sent = urlsplit(url), Sent()
     connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=30)
     headers = {
@@ -177,7 +199,7 @@ def _send(url: str, key: str, seconds: float, made: Iterator[bytes]) -> Sent:
         began = time.perf_counter()
         if began >= until:
             break
-        connection.request("POST", "/v1/logs", body=body, headers=headers)
+        connection.request("POST", f"/v1/{signal}", body=body, headers=headers)
         answer = connection.getresponse()
         answer.read()
         if answer.status == 200:
@@ -201,6 +223,34 @@ def _batch(sender: int, times_ns: Sequence[int]) -> bytes:
     return encoded
 
 
+def _batch_of_spans(sender: int, at_ns: int) -> bytes:
+    """A batch as an instrumentation sends it: calls of models that took a tenth of a second."""
+    request = ExportTraceServiceRequest()
+    resource = request.resource_spans.add()
+    for name, value in (("service.name", "bench"), ("service.instance.id", f"bench-{sender}")):
+        resource.resource.attributes.append(KeyValue(key=name, value=AnyValue(string_value=value)))
+    resource.scope_spans.add().spans.extend(_span(number, at_ns) for number in range(BATCH))
+    encoded: bytes = request.SerializeToString()
+    return encoded
+
+
+def _span(number: int, at_ns: int) -> Span:
+    span = Span(trace_id=b"<the trace's id>", span_id=b"<a span>", name="chat helios-large", kind=Span.SPAN_KIND_CLIENT)
+    span.start_time_unix_nano, span.end_time_unix_nano = at_ns - 100_000_000, at_ns
+    said = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "helios",
+        "gen_ai.request.model": f"helios-{number % 40}",
+        "gen_ai.usage.input_tokens": 700,
+        "gen_ai.usage.output_tokens": 50,
+    }
+    if number % _FAILED_EACH == 0:
+        said |= {"error.type": "529", "http.response.status_code": 529}
+        span.status.code, span.status.message = Status.STATUS_CODE_ERROR, "the provider is overloaded"
+    span.attributes.extend(KeyValue(key=name, value=_any(value)) for name, value in said.items())
+    return span
+
+
 def _record(number: int, at_ns: int) -> LogRecord:
     fact = FailureClassified(
         operation=f"operation_{number % 40}",
@@ -217,7 +267,7 @@ def _record(number: int, at_ns: int) -> LogRecord:
     )
     uid = f"00000000-0000-7000-8000-{number:012x}"
     event = wire.encode(
-        Record(fact=fact, uid=uid, sequence_number=number, at_ns=at_ns, source="main_agent", run=f"r{number}")
+        Record(event=fact, uid=uid, sequence_number=number, at_ns=at_ns, source="main_agent", run=f"r{number}")
     )
     record = LogRecord(
         time_unix_nano=event.at_ns,

@@ -42,7 +42,7 @@ def sizes() -> dict[str, int]:
 
 def part_of(name: str, table: str, *, is_index: bool) -> str:
     """Which part a table or an index is; empty for what is not about facts. Partitions are named after their table."""
-    if name.startswith(_IDS_ON_SQLITE) or table in {"events_factid", "events_runday", "events_sweptid"}:
+    if name.startswith(_IDS_ON_SQLITE) or table in {"events_factid", "events_sweptid"}:
         return "ids"
     if table == "events_fact" or table.startswith("events_fact_"):
         return "indexes" if is_index else "fact"

@@ -26,6 +26,7 @@ from recovery_ops.cli import (
     acts,
     annotating,
     capacity,
+    demonstration,
     escalations,
     exports,
     failures,
@@ -174,8 +175,12 @@ def _carried_out(
         "accounts": accounts.run,
         **dict.fromkeys(("annotate", "annotations"), annotating.run),
         "capacity": capacity.run,
+        "demonstration": demonstration.run,
         **dict.fromkeys(
-            ("agents", "breakers", "label", "overrides", "explain", "simulate", "degradations", "amplification", "api"),
+            (
+                *("agents", "breakers", "label", "overrides", "explain", "simulate"),
+                *("degradations", "amplification", "spending", "api"),
+            ),
             looking.run,
         ),
         "escalations": escalations.run,
@@ -225,6 +230,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     looking.add_words(verbs)
     annotating.add_words(verbs)
     capacity.add_words(verbs)
+    demonstration.add_words(verbs)
     policies.add_words(verbs, _seconds)
     escalations.add_words(verbs, _seconds)
     exports.add_words(verbs)
@@ -258,9 +264,9 @@ def _status(console: Console, say: Callable[[str], None]) -> int:
     return DONE
 
 
-def _calm(row: Mapping[str, Any]) -> int:
-    """Where a breaker stands in the list: the worst first."""
-    return _WORST_FIRST.index(row["worst"])
+def _calm(row: Mapping[str, Any]) -> tuple[int, bool]:
+    """Where a breaker stands in the list: the worst first, of equal ones those that fail or reject."""
+    return _WORST_FIRST.index(row["worst"]), not row["trouble"]
 
 
 def _seconds(text: str) -> float:

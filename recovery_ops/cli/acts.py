@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from recovery_ops.cli import ramps
 from recovery_ops.cli.words import DONE, NOT_APPLIED, REFUSED, WAITS, Ask, Asking, Refusal, Say, Unconfirmed
-from recovery_ops.rules.addresses import part_of
+from recovery_ops.rules.url_names import part_of
 
 POLL_S = 0.25
 _EVERYBODY = "/api/v1/status"

@@ -1,4 +1,4 @@
-"""The command line about several instances at once: label them, retire those that are gone, pause their new work."""
+"""The command line about several instances at once: label them, retire those that are gone, pause or stop them."""
 
 from __future__ import annotations
 
@@ -10,39 +10,42 @@ from recovery_ops.cli.words import DONE, REFUSED, Asking, Say
 
 _PATH = "/api/v1/fleet/instances"
 _WORDS = {
-    "label": "give them labels, or take some away",
-    "retire": "they are gone: nothing misses them any more, until they speak again",
-    "restore": "miss those again that were retired",
+    "label": "add or remove labels",
+    "retire": "mark instances as gone until their next report",
+    "restore": "undo the retirement",
 }
 _PAUSING = {
-    "pause": "have them begin no new runs; those under way go on",
-    "resume": "let them begin new runs again",
+    "pause": "pause new runs; runs in flight continue",
+    "stop": "abort runs in flight, reject new runs and calls outside of runs",
+    "resume": "resume new runs",
 }
 
 
 def add_words(verbs: Any, seconds: Any) -> None:
     """The verb `instances` and what can be done to them; `seconds` reads a length of time."""
     instances = verbs.add_parser(
-        "instances", help="several instances at once: label, retire, restore, pause, resume, paused"
+        "instances", help="several instances at once: label, retire, restore, pause, stop, resume, paused"
     )
     words = instances.add_subparsers(dest="word", required=True)
     for word, brief in _WORDS.items():
         one = words.add_parser(word, help=brief)
         one.add_argument("instances", nargs="+", metavar="service/instance")
         if word == "label":
-            one.add_argument("--labels", required=True, help="separated by commas; behind a minus: taken away")
-        one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
+            one.add_argument("--labels", required=True, help="separated by commas; a minus removes a label")
+        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
         one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
     for word, brief in _PAUSING.items():
         one = words.add_parser(word, help=brief)
-        one.add_argument("targets", nargs="+", metavar="service[/instance]", help="without an instance: all of it")
+        one.add_argument("targets", nargs="+", metavar="service[/instance]", help="no instance: the whole service")
+        if word == "stop":
+            one.add_argument("--for", dest="lasts", type=seconds, metavar="TIME", help="duration of the stop (1h)")
         if word == "pause":
             ends = one.add_mutually_exclusive_group()
-            ends.add_argument("--for", dest="lasts", type=seconds, metavar="TIME", help="how long it lasts (1h)")
-            ends.add_argument("--until-resumed", action="store_true", help="it ends when somebody resumes it")
-        one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
+            ends.add_argument("--for", dest="lasts", type=seconds, metavar="TIME", help="duration of the pause (1h)")
+            ends.add_argument("--until-resumed", action="store_true", help="no end; a user resumes it")
+        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
         one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
-    words.add_parser("paused", help="who is asked to begin no new runs, and what each says of it")
+    words.add_parser("paused", help="pauses and stops, and the progress of each instance")
 
 
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
@@ -68,7 +71,7 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 def _pause(console: Asking, options: argparse.Namespace, say: Say) -> int:
     named = [one.partition("/") for one in options.targets]
     if halves := [f"{service}/" for service, slash, instance in named if slash and not instance]:
-        say(f"Nothing was changed. {halves[0]} names no instance; without the slash it means all of the service.")
+        say(f"{halves[0]} names no instance; omit the slash for the whole service.")
         return REFUSED
     body: dict[str, Any] = {
         "targets": [
@@ -79,16 +82,19 @@ def _pause(console: Asking, options: argparse.Namespace, say: Say) -> int:
     }
     if options.word == "pause":
         body |= {"until_resumed": True} if options.until_resumed else {}
+    if options.word != "resume":
         body |= {"expires_in_s": options.lasts} if options.lasts else {}
     body |= {"dry_run": True} if options.dry_run else {}
     done = console.ask("POST", f"/api/v1/fleet/{options.word}", body)
     names = ", ".join(f"{one['service']}/{one['instance']}".rstrip("/") for one in done["pauses"])
-    told = "may begin new runs" if options.word == "resume" else f"no new runs {_until(done['pauses'][0])}"
+    told = {"pause": "new runs paused", "stop": "stopped", "resume": "new runs resumed"}[options.word]
+    if options.word != "resume":
+        told = f"{told} {_until(done['pauses'][0])}"
     if done["dry_run"]:
-        say(f"Nothing was changed. {names} would be told: {told}.")
+        say(f"Dry run, nothing changed. {names}: {told}.")
     else:
         already = " already" if done["was_already"] else ""
-        say(f"{names}: {told}{already}, from revision {done['revision']} on.")
+        say(f"{names}: {told}{already}, revision {done['revision']}.")
     return DONE
 
 
@@ -101,9 +107,9 @@ def _paused(console: Asking, say: Say) -> int:
         for told in one["instances"]:
             say(f"  {told['service']}/{told['instance']} {told['told']}: {told['detail']}")
         for name in one["not_there"]:
-            say(f"  {name} not there: it hears of it when it is back")
+            say(f"  {name} stopped reporting; applies the change when it reconnects")
     if not found:
-        say("Nobody has paused new work.")
+        say("No paused runs.")
     return DONE
 
 
@@ -113,11 +119,11 @@ def _until(pause: Mapping[str, Any]) -> str:
 
 def _told(result: Mapping[str, Any]) -> str:
     if "problem" in result:
-        return f"refused. {result['problem']['detail']}"
+        return f"rejected: {result['problem']['detail']}"
     done = result["done"]
     if "labels" in done:
         what = ", ".join(done["labels"]) or "no label"
     else:
-        what = "is not missed" if done["retired_at"] else "is missed"
-    already = " (it was so already)" if done["was_already"] else ""
-    return f"{what}{already}{' (nothing was changed)' if done['dry_run'] else ''}"
+        what = "retired" if done["retired_at"] else "restored"
+    already = " (already so)" if done["was_already"] else ""
+    return f"{what}{already}{' (dry run, nothing changed)' if done['dry_run'] else ''}"

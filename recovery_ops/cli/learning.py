@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
-from recovery_ops.rules.feedback import WORDS, Want
+from recovery_ops.rules.policy.feedback import WORDS, Want
 
 _GOLDEN = "/api/v1/policies/golden"
 _FEEDBACK = "/api/v1/feedback"
@@ -15,31 +15,31 @@ _FEEDBACK = "/api/v1/feedback"
 
 def add_words(verbs: Any) -> None:
     """The verbs `golden` and `feedback`, and what can be done with each."""
-    golden = verbs.add_parser("golden", help="runs that every proposal is tried on: list, show, mark, drop")
+    golden = verbs.add_parser("golden", help="golden runs: list, show, mark, drop")
     words = golden.add_subparsers(dest="word", required=True)
     add_paging(words.add_parser("list", help="the golden runs, newest first"))
-    words.add_parser("show", help="one, with what was decided in it").add_argument("number", type=int)
-    mark = words.add_parser("mark", help="keep a run, so that every proposal shows what it does to it")
-    mark.add_argument("run", help="the run's id")
-    mark.add_argument("--name", required=True, help="what to call it")
-    mark.add_argument("--must", required=True, help="what must stay true of it, in words")
-    drop = words.add_parser("drop", help="let one go; it needs no reason")
+    words.add_parser("show", help="one golden run with its recorded decisions").add_argument("number", type=int)
+    mark = words.add_parser("mark", help="mark a run as golden; every proposal shows its effect on it")
+    mark.add_argument("run", help="id of the run")
+    mark.add_argument("--name", required=True, help="name of the golden run")
+    mark.add_argument("--must", required=True, help="expected outcome, in words")
+    drop = words.add_parser("drop", help="retire a golden run; no reason needed")
     drop.add_argument("number", type=int)
-    feedback = verbs.add_parser("feedback", help="failures that were handled badly: list, say, propose, close")
+    feedback = verbs.add_parser("feedback", help="feedback about the policy: list, say, propose, close")
     words = feedback.add_subparsers(dest="word", required=True)
-    add_paging(words.add_parser("list", help="the newest entries"))
-    say = words.add_parser("say", help="note that something was handled badly")
+    add_paging(words.add_parser("list", help="newest entries"))
+    say = words.add_parser("say", help="report a wrong reaction")
     say.add_argument("operation")
     wanted = ", ".join(f"{want}: {WORDS[want]}" for want in Want)
     say.add_argument("--want", required=True, choices=list(Want), metavar="WANT", help=wanted)
     for part in ("service", "run", "fingerprint"):
-        say.add_argument(f"--{part}", help=f"the {part} it was seen in")
-    propose = words.add_parser("propose", help="draft a proposal that goes one step that way")
-    close = words.add_parser("close", help="lay it aside without a proposal")
+        say.add_argument(f"--{part}", help=f"{part} of the wrong reaction")
+    propose = words.add_parser("propose", help="draft a proposal from an entry")
+    close = words.add_parser("close", help="dismiss an entry")
     for one in (propose, close):
         one.add_argument("number", type=int)
     for one in (mark, say, propose, close):
-        one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
+        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
         one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
 
 
@@ -50,7 +50,7 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _golden(console: Asking, options: argparse.Namespace, say: Say) -> int:
     if options.word == "list":
-        nothing = "No run is golden yet: `golden mark RUN` keeps one."
+        nothing = "No golden runs yet; mark one with `golden mark RUN`."
         say_rows(console, _GOLDEN, "golden", options, lambda one: [_case(one)], say, nothing=nothing)
     elif options.word == "show":
         found = console.ask("GET", f"{_GOLDEN}/{options.number}")
@@ -62,13 +62,13 @@ def _golden(console: Asking, options: argparse.Namespace, say: Say) -> int:
         done = console.ask("POST", _GOLDEN, body)
         say(_noted(done) + _case(done["golden"]))
     else:
-        say(_noted(console.ask("DELETE", f"{_GOLDEN}/{options.number}")) + f"golden run {options.number} is let go")
+        say(_noted(console.ask("DELETE", f"{_GOLDEN}/{options.number}")) + f"golden run {options.number} retired")
     return DONE
 
 
 def _feedback(console: Asking, options: argparse.Namespace, say: Say) -> int:
     if options.word == "list":
-        nothing = "Nobody has said that something was handled badly."
+        nothing = "No feedback yet."
         say_rows(console, _FEEDBACK, "feedback", options, lambda one: [_entry(one)], say, nothing=nothing)
         return DONE
     if options.word == "propose":
@@ -87,10 +87,8 @@ def _feedback(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 
 def _case(one: Mapping[str, Any]) -> str:
-    let_go = f", let go {one['retired_at'][:19]}" if one["retired_at"] else ""
-    return (
-        f"golden run {one['number']} “{one['name']}” must be {one['must']} (run {one['run']}, by {one['by']}{let_go})"
-    )
+    let_go = f", retired {one['retired_at'][:19]}" if one["retired_at"] else ""
+    return f"golden run {one['number']} “{one['name']}”: {one['must']} (run {one['run']}, by {one['by']}{let_go})"
 
 
 def _entry(one: Mapping[str, Any]) -> str:
@@ -100,8 +98,8 @@ def _entry(one: Mapping[str, Any]) -> str:
 
 def _noted(done: Mapping[str, Any]) -> str:
     if done["dry_run"]:
-        return "Nothing was changed. It would be: "
-    return "It was so already: " if done["was_already"] else ""
+        return "Dry run, nothing changed: "
+    return "Already so: " if done["was_already"] else ""
 
 
 def _why(options: argparse.Namespace) -> dict[str, object]:

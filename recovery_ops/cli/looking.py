@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from recovery_ops.cli.policies import read_document
 from recovery_ops.cli.words import DONE, MORE, Asking, Say, add_paging, say_rows
-from recovery_ops.rules.addresses import part_of
+from recovery_ops.rules.url_names import part_of
 
 _PLACE = ("breaker", "service", "instance", "group", "kind")
 _LIMITS = (
@@ -69,9 +69,10 @@ def add_words(verbs: Any) -> None:
         one = verbs.add_parser(verb, help=brief)
         add_paging(one)
         _add_range(one)
+    add_paging(verbs.add_parser("spending", help="what accounts spent today and in runs in flight, against their caps"))
     api = verbs.add_parser("api", help="any address of the API, as JSON: what has no verb of its own")
     api.add_argument("method", type=str.upper, choices=("GET", "POST", "PUT", "PATCH", "DELETE"))
-    api.add_argument("path", help="such as /api/v1/views, or views")
+    api.add_argument("path", help="such as /api/v1/runs, or runs")
     api.add_argument("--body", metavar="FILE", help="a JSON file, or - for standard input")
 
 
@@ -105,6 +106,7 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
         "agents": ("/api/v1/fleet", "agents", _agent, "Nobody has reported within a day."),
         "breakers": ("/api/v1/breakers", "breakers", breaker_lines, "No such breaker has reported within a day."),
         "degradations": ("/api/v1/degradations", "degradations", _reduction, "Nothing was reduced."),
+        "spending": ("/api/v1/spend-accounts", "accounts", _spent, "No spending under a cap was reported today."),
         "amplification": ("/api/v1/amplification", "rows", _amplified, "No call was counted."),
     }[options.verb]
     narrowed = {name: said for name, _ in (*_FLEET, *_BREAKERS) if (said := getattr(options, name, None))}
@@ -121,7 +123,9 @@ def breaker_lines(row: Mapping[str, Any]) -> Iterable[str]:
     counts = ", ".join(f"{count} {state}" for state, count in row["counts"].items())
     unknown = f", {row['unknown']} unknown" if row["unknown"] else ""
     probe = f"; next probe {row['next_probe'][:19]} UTC" if row["next_probe"] else ""
-    yield f"{row['name']}: {counts or 'no state known'}{unknown}{probe}{held}"
+    trouble = f", {row['trouble']}" if row["trouble"] else ""
+    stale = f"no state known, last reported {row['last_worst']}" if row["last_worst"] else "no state known"
+    yield f"{row['name']}: {counts or stale}{unknown}{trouble}{probe}{held}"
     for one in row["stuck"]:
         yield f"  stuck: {one['sentence']} {one['advice']}"
 
@@ -163,9 +167,9 @@ def _explain(console: Asking, options: argparse.Namespace, say: Say) -> int:
         say("No override speaks of this place: the rules decide.")
     for one in found["rules"]:
         say(f"{'* ' if one['wins'] else '  '}rule {one['name']} ({one['scope']}): {one['what']}; {one['why']}")
-    for knob in found["knobs"]:
-        if knob["by"].startswith("rule "):
-            say(f"  {knob['name']} {knob['value']}: {knob['by']}")
+    for setting in found["settings"]:
+        if setting["by"].startswith("rule "):
+            say(f"  {setting['name']} {setting['value']}: {setting['by']}")
     return DONE
 
 
@@ -220,6 +224,15 @@ def _reduction(one: Mapping[str, Any]) -> Iterable[str]:
     until = "so far" if one["ended"] is None else f"until {one['ended'][:19]}"
     to = f" to {one['to']}" if one["to"] else ""
     yield f"{one['operation']}: {one['kind']}{to}, {one['started'][:19]} {until}, {one['runs']} runs; {one['reason']}"
+
+
+def _spent(one: Mapping[str, Any]) -> Iterable[str]:
+    measures = [(name, one[name]) for name in ("calls", "tokens", "cost_usd")]
+    sums = [
+        f"{said['spent']:g} {name}" if said["limit"] is None else f"{said['spent']:g} of {said['limit']:g} {name}"
+        for name, said in measures
+    ]
+    yield f"{one['account']} ({one['service']}): {', '.join(sums)}; {one['reported_at'][:19]} UTC"
 
 
 def _amplified(one: Mapping[str, Any]) -> Iterable[str]:

@@ -13,16 +13,16 @@ _MASKING = "/api/v1/policies/masking"
 
 def add_words(verbs: Any) -> None:
     """The verb `masking`."""
-    words = verbs.add_parser("masking", help="what is masked beside what is masked anyway: list, test, set")
+    words = verbs.add_parser("masking", help="masking rules on top of the default masking: list, test, set")
     words = words.add_subparsers(dest="word", required=True)
-    words.add_parser("list", help="the rules, and the attributes that are masked whole")
-    test = words.add_parser("test", help="what the rules leave of a text, and which hid what")
+    words.add_parser("list", help="rules and fully masked attributes")
+    test = words.add_parser("test", help="a text after masking, and the matches of each rule")
     test.add_argument("text")
-    test.add_argument("--file", help="try the rules of this file instead of those that hold")
-    put = words.add_parser("set", help="replace the rules by those of a file: {rules: […], attributes: […]}")
-    put.add_argument("file", help="JSON; - for the standard input")
+    test.add_argument("--file", help="test the rules of this file instead of the live ones")
+    put = words.add_parser("set", help="replace the rules with a file: {rules: […], attributes: […]}")
+    put.add_argument("file", help="a JSON file, or - for standard input")
     put.add_argument("--propose", action="store_true", help="draft a proposal instead of a release")
-    put.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
+    put.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
     put.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
 
 
@@ -33,9 +33,9 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
         for rule in found["rules"]:
             say(f"{rule['name']}: {rule['pattern']} becomes {rule['replacement']}")
         for name in found["attributes"]:
-            say(f"attribute {name}: masked whole")
+            say(f"attribute {name}: fully masked")
         if not found["rules"] and not found["attributes"]:
-            say("Only what is masked anyway.")
+            say("No rules; the default masking applies.")
         return DONE
     if options.word == "test":
         section = {} if options.file is None else _section(options.file)
@@ -48,8 +48,8 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     body |= {"dry_run": True} if options.dry_run else {}
     body |= {"propose": True} if options.propose else {}
     done = console.ask("PUT", _MASKING, body)
-    noted = "Nothing was changed. It would be: " if done["dry_run"] else ""
-    noted = noted or ("It was so already: " if done["was_already"] else "")
+    noted = "Dry run, nothing changed: " if done["dry_run"] else ""
+    noted = noted or ("Already so: " if done["was_already"] else "")
     if options.propose:
         say(f"{noted}proposal {done['proposal']['number']}: {done['proposal']['title']}")
     else:
@@ -60,5 +60,5 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 def _section(file: str) -> dict[str, Any]:
     found = read_document(file)
     if not isinstance(found, dict):
-        raise Unreadable(f"{file}: holds no object with rules and attributes")
+        raise Unreadable(f"{file}: not a JSON object with rules and attributes")
     return {"rules": found.get("rules", []), "attributes": found.get("attributes", [])}

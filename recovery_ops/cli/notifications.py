@@ -35,9 +35,6 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     snooze.add_argument("--for", dest="expires_in_s", type=seconds, metavar="TIME", help="30m, 2h …; else 1h")
     _add_why(snooze)
     _acting(words.add_parser("lift", help="tell of a provider again, and of what was held back"))
-    resend = words.add_parser("resend", help="send again what was not delivered, as a new message that says so")
-    resend.add_argument("--may-arrive-twice", action="store_true", help="for one in doubt: it may have arrived")
-    _acting(resend)
     for word, brief in (("on", "switch one on"), ("off", "switch one off; what it is stays")):
         one = words.add_parser(word, help=brief)
         one.add_argument("noun", choices=_NOUNS)
@@ -61,12 +58,6 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
         return DONE
     if options.word in ("snooze", "lift"):
         return _snoozed(console, options, body, say)
-    if options.word == "resend":
-        body["may_arrive_twice"] = options.may_arrive_twice
-        found = console.ask("POST", f"{_PATH}/deliveries/{options.number}/resend", body)
-        again = "would be sent again" if found["dry_run"] else f"is sent again as message {found['delivery']['number']}"
-        say(f"Message {options.number} {again}; `notifications log` says what became of it.")
-        return DONE
     body["is_on"] = options.word == "on"
     found = console.ask("PATCH", f"{_PATH}/{options.noun}s/{options.number}", body)
     tried = " (nothing was changed)" if found["dry_run"] else ""
@@ -137,10 +128,8 @@ def _log(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _delivery(one: Mapping[str, Any]) -> list[str]:
     why = f": {one['problem']}" if one["problem"] else ""
-    again = f", sent again as {one['repeated_by']}" if one["repeated_by"] else ""
-    repeats = f", for {one['repeats']}" if one["repeats"] else ""
     told = f"{one['made_at']} {one['number']} {one['state']} channel {one['channel']} “{one['title']}”"
-    return [f"{told}{repeats}{why}{again}"]
+    return [f"{told}{why}"]
 
 
 def _line(noun: str, one: Mapping[str, Any]) -> str:

@@ -15,11 +15,11 @@ from recovery_ops.cli.words import DONE, PAGE, REFUSED, Asking, Say, add_paging,
 _PATH = "/api/v1/policies"
 _POLL_S = 0.5
 _DOUBTS = {
-    "not_made": "attempts that nobody made",
-    "not_asked": "answers of a fallback that was not asked",
-    "not_admitted": "calls that were refused and would be made",
-    "other_model": "attempts that would ask another model",
-    "no_cost": "attempts at models whose cost nobody told",
+    "not_made": "additional attempts without a recorded result",
+    "not_asked": "fallback calls without a recorded answer",
+    "not_admitted": "rejected calls that would be made",
+    "other_model": "attempts at another model",
+    "no_cost": "attempts at models with unknown cost",
 }
 
 
@@ -30,68 +30,68 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     show = words.add_parser("show", help="the live policy as JSON, or a release of it")
     show.add_argument("version", nargs="?", type=int)
     for word, brief in (
-        ("check", "what is wrong with a document, and what to ask about it"),
-        ("diff", "how a document differs from the live policy"),
+        ("check", "errors and warnings of a document"),
+        ("diff", "differences between a document and the live policy"),
     ):
         words.add_parser(word, help=brief).add_argument("file", help="a JSON file, or - for standard input")
     for word, brief in (
-        ("proposals", "the open proposals, the newest first"),
-        ("releases", "the versions of the policy, the newest first"),
-        ("rollouts", "proposals that went to some first, the newest first"),
-        ("replays", "what was decided again, the newest first"),
+        ("proposals", "open proposals, newest first"),
+        ("releases", "releases of the policy, newest first"),
+        ("rollouts", "canary rollouts, newest first"),
+        ("replays", "replays, newest first"),
     ):
         listed = words.add_parser(word, help=brief)
         add_paging(listed)
         if word == "proposals":
-            listed.add_argument("--ended", action="store_true", help="also those that are live, rejected …")
-    words.add_parser("proposal", help="one, with what it changes and what was said").add_argument("number", type=int)
+            listed.add_argument("--ended", action="store_true", help="include live and rejected proposals")
+    words.add_parser("proposal", help="one proposal with its changes and notes").add_argument("number", type=int)
     moves = [
         words.add_parser(word, help=brief)
         for word, brief in (
-            ("submit", "send a draft to review"),
-            ("comment", "say something about a proposal, as its reason"),
-            ("return", "send a proposal back to its author"),
-            ("reject", "end a proposal"),
+            ("submit", "submit a draft for review"),
+            ("comment", "comment on a proposal; the reason is the comment"),
+            ("return", "return a proposal to its author"),
+            ("reject", "reject a proposal"),
         )
     ]
     for one in moves:
         one.add_argument("number", type=int)
     push = words.add_parser("push", help="propose a document")
     push.add_argument("file", help="a JSON file, or - for standard input")
-    push.add_argument("--title", required=True, help="what changes, in a few words")
-    push.add_argument("--review", action="store_true", help="and send it to review")
+    push.add_argument("--title", required=True, help="short description of the change")
+    push.add_argument("--review", action="store_true", help="also submit it for review")
     release = _add_release(words, seconds)
     _add_rollout(words, seconds)
-    back = words.add_parser("rollback", help="release what an earlier version said; 0 is the built-in policy")
+    back = words.add_parser("rollback", help="release an earlier version again; 0 is the default policy")
     back.add_argument("version", type=int)
-    replay = words.add_parser("replay", help="decide what was recorded again, under a proposal or a file")
+    replay = words.add_parser("replay", help="replay recorded events under a proposal or a file")
     replay.add_argument("what", help="a proposal's number, or a JSON file")
-    replay.add_argument("--back", type=seconds, default=86_400.0, metavar="TIME", help="how far to look back (24h)")
+    replay.add_argument("--back", type=seconds, default=86_400.0, metavar="TIME", help="time range before now (24h)")
     for one in (push, release, back, *moves):
-        one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
+        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
         one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
 
 
 def _add_release(words: Any, seconds: Callable[[str], float]) -> argparse.ArgumentParser:
-    release: argparse.ArgumentParser = words.add_parser("release", help="make a proposal live")
+    release: argparse.ArgumentParser = words.add_parser("release", help="release a proposal")
     release.add_argument("number", type=int)
-    release.add_argument("--at", type=_moment, metavar="TIME", help="then, by itself: 2027-01-15T08:00Z")
-    release.add_argument("--canary", type=_share, metavar="SHARE", help="to a share of the instances first: 10%%")
-    release.add_argument("--for", dest="for_s", type=seconds, metavar="TIME", help="how long they try it: 15m")
-    release.add_argument("--service", help="only instances of this service try it")
-    release.add_argument("--group", help="only instances of this group try it")
-    release.add_argument("--least-calls", type=int, help="calls on each side before the health gate concludes anything")
-    release.add_argument("--accept-golden", action="store_true", help="that golden runs change is meant")
+    release.add_argument("--at", type=_moment, metavar="TIME", help="scheduled time: 2027-01-15T08:00Z")
+    release.add_argument("--canary", type=_share, metavar="SHARE", help="canary share of the instances: 10%%")
+    release.add_argument("--for", dest="for_s", type=seconds, metavar="TIME", help="duration of the canary: 15m")
+    release.add_argument("--service", help="canary of this service only")
+    release.add_argument("--group", help="canary of this group only")
+    release.add_argument("--least-calls", type=int, help="calls on each side that the health gate needs")
+    release.add_argument("--accept-golden", action="store_true", help="accept changed golden runs")
     return release
 
 
 def _add_rollout(words: Any, seconds: Callable[[str], float]) -> None:
-    rollout = words.add_parser("rollout", help="how a rollout fares; promote it, prolong it or take it back")
-    rollout.add_argument("number", type=int, nargs="?", help="empty: the newest")
-    rollout.add_argument("--promote", action="store_true", help="make it the live policy of all now")
-    rollout.add_argument("--take-back", action="store_true", help="give its cohort the live policy back now")
-    rollout.add_argument("--extend", type=seconds, metavar="TIME", help="let it go on for so much longer")
-    rollout.add_argument("--reason", help="at least 10 characters, kept in the audit log")
+    rollout = words.add_parser("rollout", help="show a rollout; promote, extend or roll it back")
+    rollout.add_argument("number", type=int, nargs="?", help="default: the newest")
+    rollout.add_argument("--promote", action="store_true", help="promote it to all instances now")
+    rollout.add_argument("--take-back", action="store_true", help="roll it back now")
+    rollout.add_argument("--extend", type=seconds, metavar="TIME", help="extend it by this duration")
+    rollout.add_argument("--reason", help="at least 10 characters, recorded in the audit log")
     rollout.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
 
 
@@ -115,9 +115,9 @@ def run(console: Asking, options: argparse.Namespace, say: Say, sleep: Callable[
 
 def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
     every_state = "?state=all" if getattr(options, "ended", False) else ""
-    path, nothing = f"{_PATH}/{options.word}{every_state}", f"There are no {options.word} yet."
+    path, nothing = f"{_PATH}/{options.word}{every_state}", f"No {options.word} yet."
     if options.word == "proposals" and not every_state:
-        nothing = "No proposal is open: --ended has the others."
+        nothing = "No open proposals; --ended lists the closed ones."
     say_rows(console, path, options.word, options, lambda one: [_LISTS[options.word](one)], say, nothing=nothing)
     return DONE
 
@@ -135,7 +135,7 @@ def _proposal(console: Asking, options: argparse.Namespace, say: Say) -> int:
     for finding in found["findings"]:
         say(f"  {finding['level']}: {finding['path']} {finding['message']}")
     for case in found["golden"]:
-        does = {True: "stays as it is", False: case["difference"]}.get(case["is_same"], "is not known yet")
+        does = {True: "is unchanged", False: case["difference"]}.get(case["is_same"], "is unknown so far")
         say(f"  golden run {case['number']} “{case['name']}”: {does}")
     for note in found["notes"]:
         say(f"  {note['at'][:19]} {note['by']} ({note['verb']}): {note['text']}")
@@ -144,7 +144,7 @@ def _proposal(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _move(console: Asking, options: argparse.Namespace, say: Say) -> int:
     done = console.ask("POST", f"{_PATH}/proposals/{options.number}/{options.word}", _why(options))
-    say(("Nothing was changed. It would be: " if done["dry_run"] else "") + _proposed(done["proposal"]))
+    say(("Dry run, nothing changed: " if done["dry_run"] else "") + _proposed(done["proposal"]))
     return DONE
 
 
@@ -170,11 +170,11 @@ def _show(console: Asking, options: argparse.Namespace, say: Say) -> int:
 def _check(console: Asking, options: argparse.Namespace, say: Say) -> int:
     found = _checked(console, options.file)
     for problem in found["problems"]:
-        say(f"fault: {problem['path']} {problem['message']}")
+        say(f"error: {problem['path']} {problem['message']}")
     for finding in found["findings"]:
         say(f"{finding['level']}: {finding['path']} {finding['message']}")
     if found["is_valid"]:
-        say(f"Agents would take it; it changes {len(found['changes'])} values of policy {found['base_version']}.")
+        say(f"Valid; changes {len(found['changes'])} values of policy {found['base_version']}.")
     return DONE if found["is_valid"] else REFUSED
 
 
@@ -185,7 +185,7 @@ def _diff(console: Asking, options: argparse.Namespace, say: Say) -> int:
     for change in found["changes"]:
         say(change["words"])
     if not found["changes"]:
-        say(f"It says what policy {found['base_version']} says.")
+        say(f"No differences to policy {found['base_version']}.")
     return DONE
 
 
@@ -194,9 +194,9 @@ def _push(console: Asking, options: argparse.Namespace, say: Say) -> int:
     done = console.ask("POST", f"{_PATH}/proposals", body)
     number = done["proposal"]["number"]
     if done["dry_run"]:
-        say(f"Nothing was changed. It would be proposal {number}, made from policy {done['proposal']['base_version']}.")
+        say(f"Dry run, nothing changed: proposal {number}, base policy {done['proposal']['base_version']}.")
         return DONE
-    say(f"proposal {number}: {done['proposal']['state']}, made from policy {done['proposal']['base_version']}")
+    say(f"proposal {number}: {done['proposal']['state']}, base policy {done['proposal']['base_version']}")
     if options.review:
         state = console.ask("POST", f"{_PATH}/proposals/{number}/submit", _why(options))["proposal"]["state"]
         say(f"proposal {number}: {state.replace('_', ' ')}")
@@ -213,14 +213,14 @@ def _release(console: Asking, options: argparse.Namespace, say: Say) -> int:
     if options.at is not None:
         body = _meant(options) | cohort | {"go_live_at": options.at}
         done = console.ask("POST", f"{_PATH}/proposals/{options.number}/schedule", body)
-        first = ", to some first" if done["proposal"]["cohort"] else ""
-        tried = "Nothing was changed. It would be: " if done["dry_run"] else ""
+        first = ", canary first" if done["proposal"]["cohort"] else ""
+        tried = "Dry run, nothing changed: " if done["dry_run"] else ""
         say(f"{tried}proposal {options.number}: scheduled for {done['proposal']['go_live_at'][:19]}{first}")
         return DONE
     if cohort:
         done = console.ask("POST", f"{_PATH}/proposals/{options.number}/roll-out", _meant(options) | cohort)
         if done["dry_run"]:
-            say(f"Nothing was changed. It would be rollout {done['rollout']['number']}, revision {done['revision']}.")
+            say(f"Dry run, nothing changed: rollout {done['rollout']['number']}, revision {done['revision']}.")
             return DONE
         say(_about(done["rollout"]))
         return DONE
@@ -236,7 +236,7 @@ def _rollout(console: Asking, options: argparse.Namespace, say: Say) -> int:
     if number is None:
         newest = console.ask("GET", f"{_PATH}/rollouts?limit=1")["rollouts"]
         if not newest:
-            say("Nothing was rolled out yet.")
+            say("No rollouts yet.")
             return DONE
         number = newest[0]["number"]
     path = f"{_PATH}/rollouts/{number}"
@@ -246,7 +246,7 @@ def _rollout(console: Asking, options: argparse.Namespace, say: Say) -> int:
     if options.take_back or options.extend is not None:
         verb, more = ("take-back", {}) if options.take_back else ("extend", {"for_s": options.extend})
         done = console.ask("POST", f"{path}/{verb}", why | more)
-        say(("Nothing was changed. " if done["dry_run"] else "") + _about(done["rollout"]))
+        say(("Dry run, nothing changed. " if done["dry_run"] else "") + _about(done["rollout"]))
         return DONE
     found = console.ask("GET", path)
     say(_about(found["rollout"]))
@@ -270,7 +270,7 @@ def _share(text: str) -> float:
     except ValueError:
         share = 0.0
     if not 0 < share <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share: say 10% or 0.1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share; use 10% or 0.1")
     return share
 
 
@@ -281,7 +281,7 @@ def _moment(text: str) -> str:
     except ValueError:
         at = None
     if at is None or at.tzinfo is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no moment with a zone: say 2027-01-15T08:00Z")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time with a zone; use 2027-01-15T08:00Z")
     return at.isoformat()
 
 
@@ -292,9 +292,9 @@ def _roll_back(console: Asking, options: argparse.Namespace, say: Say) -> int:
 def _told(done: Mapping[str, Any], say: Say) -> int:
     version, revision = done["policy"]["version"], done["revision"]
     if done["dry_run"]:
-        say(f"Nothing was changed. It would be policy {version}, revision {revision}.")
+        say(f"Dry run, nothing changed: policy {version}, revision {revision}.")
     elif done["was_already"]:
-        say(f"policy {version} says so already")
+        say(f"policy {version} already equals this release")
     else:
         say(f"policy {version} is live: revision {revision}")
     return DONE
@@ -303,7 +303,7 @@ def _told(done: Mapping[str, Any], say: Say) -> int:
 def _replay(console: Asking, options: argparse.Namespace, say: Say, sleep: Callable[[float], None]) -> int:
     end = datetime.now(UTC)
     body: dict[str, object] = {
-        "reason": "asked for on the command line",
+        "reason": "started on the command line",
         "start": (end - timedelta(seconds=options.back)).isoformat(),
         "end": end.isoformat(),
     }
@@ -315,13 +315,13 @@ def _replay(console: Asking, options: argparse.Namespace, say: Say, sleep: Calla
     if result is None:
         say(f"replay {number}: {replay['state']} {replay['problem']}".rstrip())
         return REFUSED
-    say(f"replay {number}: {result['affected_calls']} of {result['calls']} calls that failed end or go otherwise")
+    say(f"replay {number}: {result['affected_calls']} of {result['calls']} failed calls with a different outcome")
     for name, old in result["measures"]["old"].items():
         new = result["measures"]["new"][name]
         if old != new:
             say(f"  {name}: {old or 0:g} → {new or 0:g}")
     for name, count in result["unknown"]["new"].items():
-        say(f"  not known: {count} {_DOUBTS.get(name, name)}")
+        say(f"  unknown: {count} {_DOUBTS.get(name, name)}")
     return DONE
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
-from recovery_ops.rules.addresses import part_of
+from recovery_ops.rules.url_names import part_of
 
 _SHOWS = ("troubled", "failed", "asked", "running", "all")
 
@@ -50,9 +50,9 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
         found = console.ask("GET", address)
         say(_line(found["run"]))
         if found["abort"]:
-            say(f"  {found['abort']['by']} wants it to end since {found['abort']['at']}: {found['abort']['reason']}")
+            say(f"  {found['abort']['by']} requested an abort at {found['abort']['at']}: {found['abort']['reason']}")
         if (again := found["retry"]) and (again["is_waiting"] or again["begun_at"]):
-            say(f"  {again['by']} wants it to begin again since {again['at']}: {again['reason']}. {again['told']}")
+            say(f"  {again['by']} requested a retry at {again['at']}: {again['reason']}. {again['told']}")
         for step in found["steps"]:
             detail = f"; {step['detail']}" if step["detail"] else ""
             say(f"  {step['at']} {step['operation'] or '-'}: {step['title']}{detail}")

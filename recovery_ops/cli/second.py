@@ -14,15 +14,15 @@ _PATH = "/api/v1/requests"
 
 def add_words(verbs: Any) -> None:
     """The verb `requests` and what can be done with them."""
-    requests = verbs.add_parser("requests", help="what waits for a second person: list, show, withdraw")
+    requests = verbs.add_parser("requests", help="approval requests: list, show, withdraw")
     words = requests.add_subparsers(dest="word", required=True)
-    listed = words.add_parser("list", help="the newest first")
+    listed = words.add_parser("list", help="requests, newest first")
     add_paging(listed)
-    listed.add_argument("--state", help="only those that are waiting, glass …")
-    words.add_parser("show", help="what was asked for, and what became of it").add_argument("number", type=int)
-    one = words.add_parser("withdraw", help="take back what was asked for with this key")
+    listed.add_argument("--state", help="only this state: waiting, glass …")
+    words.add_parser("show", help="one request with its decision").add_argument("number", type=int)
+    one = words.add_parser("withdraw", help="withdraw a request of this key")
     one.add_argument("number", type=int)
-    one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
+    one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
 
 
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:

@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import quote
 
 from recovery_ops.cli.words import DONE, Asking, Say, add_paging, every, say_rows
-from recovery_ops.rules.addresses import part_of
-from recovery_ops.rules.classification import MAY_BE_SAID, PATTERNS
+from recovery_ops.rules.policy.classification_rules import MAY_BE_SAID, PATTERNS
+from recovery_ops.rules.url_names import part_of
 
 _UNCLASSIFIED = "/api/v1/failures/unclassified"
 
@@ -18,25 +18,27 @@ def add_words(verbs: Any) -> None:
     """The verb `unclassified`, and what can be done with a cause."""
     words = verbs.add_parser("unclassified", help="unknown failures: list, propose, dismiss, reopen")
     words = words.add_subparsers(dest="word", required=True)
-    add_paging(words.add_parser("list", help="unknown causes of the last seven days, the most frequent first"))
-    propose = words.add_parser("propose", help="draft a proposal with a rule; shows what it would match")
-    dismiss = words.add_parser("dismiss", help="leave it unknown, knowingly")
-    reopen = words.add_parser("reopen", help="let a dismissed one wait again")
-    propose.add_argument("--category", required=True, choices=list(MAY_BE_SAID), metavar="CATEGORY", help="what it is")
-    propose.add_argument("--name", help="of the rule")
+    add_paging(words.add_parser("list", help="unknown failures of the last 7 days, most frequent first"))
+    propose = words.add_parser("propose", help="draft a proposal with a rule and show its matches")
+    dismiss = words.add_parser("dismiss", help="leave the failure unknown")
+    reopen = words.add_parser("reopen", help="reopen a dismissed failure")
+    propose.add_argument(
+        "--category", required=True, choices=list(MAY_BE_SAID), metavar="CATEGORY", help="category of the failure"
+    )
+    propose.add_argument("--name", help="name of the rule")
     for part in PATTERNS:
-        told = f"another pattern for the {part.replace('_', ' ')} than the narrowest; an empty one leaves it out"
+        told = f"pattern of the {part.replace('_', ' ')} instead of the narrowest; empty: none"
         propose.add_argument(f"--{part.replace('_', '-')}", dest=part, help=told)
     for one in (propose, dismiss, reopen):
         one.add_argument("fingerprint")
-        one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
+        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
         one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
 
 
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     """Carry out one of the words."""
     if options.word == "list":
-        nothing = "No failure of the last 7 days is unknown."
+        nothing = "No unknown failures in the last 7 days."
         say_rows(console, _UNCLASSIFIED, "causes", options, lambda one: [_cause(one)], say, nothing=nothing)
         return DONE
     address = f"{_UNCLASSIFIED}/{quote(part_of(options.fingerprint), safe='')}"
@@ -68,18 +70,18 @@ def _rule(console: Asking, options: argparse.Namespace) -> dict[str, Any] | None
 
 def _cause(one: Mapping[str, Any]) -> str:
     where = ", ".join(one["operations"])
-    may_be = f"; may be {one['suggested']['category']}: {one['suggested']['because']}" if one["suggested"] else ""
+    may_be = f"; suggested: {one['suggested']['category']}: {one['suggested']['because']}" if one["suggested"] else ""
     return f"{one['fingerprint']} {one['state']}: {one['failures']} x {one['message'] or '-'} (in {where}){may_be}"
 
 
 def _matched(found: Mapping[str, Any]) -> str:
     return (
-        f"it would match {found['unknown'] + found['classified_otherwise']} of the newest {found['read']} failures of "
-        f"7 days: {found['unknown']} unknown, {found['classified_otherwise']} classified otherwise, which stay so"
+        f"matches {found['unknown'] + found['classified_otherwise']} of the newest {found['read']} failures of "
+        f"7 days: {found['unknown']} unknown, {found['classified_otherwise']} with another category, which they keep"
     )
 
 
 def _noted(done: Mapping[str, Any]) -> str:
     if done["dry_run"]:
-        return "Nothing was changed. It would be: "
-    return "It was so already: " if done["was_already"] else ""
+        return "Dry run, nothing changed: "
+    return "Already so: " if done["was_already"] else ""

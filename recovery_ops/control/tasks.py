@@ -5,27 +5,37 @@ from __future__ import annotations
 from celery import shared_task
 from django.utils import timezone
 
-from recovery_ops.control.actions import end_expired, keep_ramps, keep_rollouts, release_due
-from recovery_ops.control.actions.failures_due import keep_failures
-from recovery_ops.control.actions.pausing import end_expired_pauses
-from recovery_ops.control.actions.quorum import keep_quorum
-from recovery_ops.control.actions.retrying import end_old, note_begun
-from recovery_ops.control.actions.second import end_unanswered
-from recovery_ops.control.actions.shedding import end_expired_shed
-from recovery_ops.control.context import known_environments
-from recovery_ops.control.escalations.due import keep_deadlines
-from recovery_ops.control.escalations.made_up import is_held
-from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.escalations.withdrawing import withdraw_called_off
-from recovery_ops.control.exporting import job as exports
-from recovery_ops.control.models import HeldAct, LoadShed, Override, RunRetry, WorkPause
-from recovery_ops.control.notify.budgets import watch
-from recovery_ops.control.notify.keeping import forget_old
-from recovery_ops.control.notify.sending import send_due
-from recovery_ops.control.notify.telling import tell
-from recovery_ops.control.own import dead_man
+from events.models import Agent
+from events.recoveries.summing import sum_days
+from recovery_ops.control.agents.models.pauses import WorkPause
+from recovery_ops.control.agents.services.pauses import end_expired_pauses
+from recovery_ops.control.approvals.services import end_unanswered
+from recovery_ops.control.breakers.models.load_shedding import LoadShed
+from recovery_ops.control.breakers.models.overrides import Override
+from recovery_ops.control.breakers.services.load_shedding import end_expired_shed
+from recovery_ops.control.breakers.services.overrides import end_expired
+from recovery_ops.control.breakers.services.quorum import keep_quorum
+from recovery_ops.control.breakers.services.ramps import keep_ramps
+from recovery_ops.control.core.environment import known_environments
+from recovery_ops.control.core.models.approval_requests import ApprovalRequest
+from recovery_ops.control.demonstration.selectors import generated_until
+from recovery_ops.control.demonstration.services import empty_removed
+from recovery_ops.control.escalations.seed import is_held
+from recovery_ops.control.escalations.services.due import keep_deadlines
+from recovery_ops.control.escalations.services.opening import open_escalations
+from recovery_ops.control.escalations.services.withdrawing import withdraw_called_off
+from recovery_ops.control.exports import job as exports
+from recovery_ops.control.issues.services.due import keep_failures
+from recovery_ops.control.notifications.dispatcher import send_due
+from recovery_ops.control.notifications.retention import forget_old
+from recovery_ops.control.notifications.retry_budgets import watch
+from recovery_ops.control.notifications.rules import tell
+from recovery_ops.control.policies.services.due import keep_rollouts, release_due
 from recovery_ops.control.replay import job
-from recovery_ops.control.retention import sweep_exports, sweep_replays, sweep_used_keys
+from recovery_ops.control.runs.models.retries import RunRetry
+from recovery_ops.control.runs.services.retries import end_old, note_begun
+from recovery_ops.control.self_monitoring import dead_man_switch
+from recovery_ops.control.self_monitoring.retention import sweep_exports, sweep_replays, sweep_used_keys
 
 
 @shared_task
@@ -43,7 +53,9 @@ def end_expired_overrides() -> int:
     retrying = RunRetry.objects.filter(ended_at=None).values_list("environment", flat=True)
     for environment in sorted(set(retrying)):
         ended += len(note_begun(environment, now=now)) + len(end_old(environment, now=now))
-    asked = HeldAct.objects.filter(state=HeldAct.WAITING, expires_at__lte=now).values_list("environment", flat=True)
+    asked = ApprovalRequest.objects.filter(state=ApprovalRequest.WAITING, expires_at__lte=now).values_list(
+        "environment", flat=True
+    )
     return ended + sum(len(end_unanswered(environment, now=now)) for environment in sorted(set(asked)))
 
 
@@ -150,4 +162,18 @@ def forget_old_messages() -> int:
 @shared_task
 def ping_dead_man() -> bool:
     """Ping the address that is to hear of us while all is well; return whether it has."""
-    return dead_man.ping_while_well(timezone.now())
+    return dead_man_switch.ping_while_well(timezone.now())
+
+
+@shared_task
+def empty_removed_demonstrations() -> int:
+    """Delete the data of demonstrations that a user removed; return how many were emptied."""
+    return empty_removed(timezone.now())
+
+
+@shared_task
+def sum_recoveries() -> int:
+    """Sum up what became of the runs of the last days; return how many days. Meant to run every minute or two."""
+    now = timezone.now()
+    names = Agent.objects.order_by("environment").values_list("environment", flat=True).distinct()
+    return sum(sum_days(name, now, since=generated_until(name)) for name in list(names))

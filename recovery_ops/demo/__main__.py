@@ -23,7 +23,7 @@ STOP_WITHIN_S = 3.0
 
 _SPECIAL = {
     # One that no policy can have retry more often: what is desired and what is so are not always one.
-    "research-agent-02": ("--most-retries", "2"),
+    "research-agent-02": ("--max-retries", "2"),
     "research-agent-03": ("--translates",),
 }
 

@@ -33,7 +33,7 @@ from recovery_ops.demo.errands import (
     translate_on,
     translation,
 )
-from recovery_ops.runtime import Fallback, Limits, Recovery, RecoveryError, Run, Workflow, escalate_to_human_async
+from recovery_ops.runtime import Fallback, Limits, Recovery, RecoveryError, Run, Workflow
 
 Operation = Callable[..., Any]
 DILIGENCE, TICKET = "due diligence", "answer a ticket"
@@ -56,7 +56,7 @@ def embedding(recovery: Recovery, client: Client, region: str) -> Operation:
         provider="selene",
         model="selene-embed",
         region=region,
-        is_destructive=False,
+        idempotent=True,
         optional=True,
     )
     def embed(text: str) -> Any:
@@ -68,7 +68,7 @@ def embedding(recovery: Recovery, client: Client, region: str) -> Operation:
 def model(recovery: Recovery, client: Client) -> Operation:
     """The large model, answered for by the small one when it cannot."""
 
-    @recovery.guard("model:small", kind="model", provider="helios", model="helios-small", is_destructive=False)
+    @recovery.guard("model:small", kind="model", provider="helios", model="helios-small", idempotent=True)
     def small(prompt: str) -> Any:
         return client.post("small", prompt=prompt)
 
@@ -77,9 +77,9 @@ def model(recovery: Recovery, client: Client) -> Operation:
         kind="model",
         provider="helios",
         model="helios-large",
-        is_destructive=False,
+        idempotent=True,
         adjusts_max_tokens=True,
-        fallback=Fallback(small, warning="written by the smaller model", is_destructive=False),
+        fallback=Fallback(small, warning="written by the smaller model", idempotent=True),
     )
     def large(prompt: str) -> Any:
         return client.post("large", prompt=prompt)
@@ -98,13 +98,13 @@ def research_operations(recovery: Recovery, client: Client) -> dict[str, Operati
         kind="tool",
         provider="helios",
         tool="search_web",
-        is_destructive=False,
+        idempotent=True,
         fallback=Fallback(search_cache, warning="search results are up to 1 h old", data_age_s=3600.0),
     )
     def search_web(query: str) -> Any:
         return client.post("search", query=query)
 
-    @recovery.guard("fetch_prices", kind="tool", tool="fetch_prices", optional=True, is_destructive=False)
+    @recovery.guard("fetch_prices", kind="tool", tool="fetch_prices", optional=True, idempotent=True)
     def fetch_prices(name: str) -> Any:
         return client.post("prices", name=name)
 
@@ -113,7 +113,7 @@ def research_operations(recovery: Recovery, client: Client) -> dict[str, Operati
         return client.post("mail", text=text)
 
     @recovery.guard(
-        "title_run", kind="model", provider="helios", model="helios-large", source="titles", is_destructive=False
+        "title_run", kind="model", provider="helios", model="helios-large", source="titles", idempotent=True
     )
     def title_run(text: str) -> Any:
         return client.post("large", prompt=f"a title for {text}", max_tokens=20)
@@ -144,11 +144,11 @@ def support_operations(recovery: Recovery, client: Client) -> dict[str, Operatio
     async def update(ticket: str) -> Any:
         return await asyncio.to_thread(client.post, "crm", ticket=ticket)
 
-    @recovery.guard("ledger.book", kind="tool", tool="ledger.book", is_destructive=False)
+    @recovery.guard("ledger.book", kind="tool", tool="ledger.book", idempotent=True)
     async def book(ticket: str) -> Any:
         return await asyncio.to_thread(client.post, "ledger", ticket=ticket)
 
-    @recovery.guard("sentiment", kind="tool", tool="sentiment", optional=True, is_destructive=False)
+    @recovery.guard("sentiment", kind="tool", tool="sentiment", optional=True, idempotent=True)
     async def sentiment(text: str) -> Any:
         return await asyncio.to_thread(client.post, "prices", text=text)
 
@@ -156,7 +156,7 @@ def support_operations(recovery: Recovery, client: Client) -> dict[str, Operatio
     async def send_mail(text: str) -> Any:
         return await asyncio.to_thread(client.post, "mail", text=text)
 
-    @recovery.guard("index_ticket", kind="tool", tool="index_ticket", source="indexing", is_destructive=False)
+    @recovery.guard("index_ticket", kind="tool", tool="index_ticket", source="indexing", idempotent=True)
     async def index_ticket(ticket: str) -> Any:
         return await asyncio.to_thread(client.post, "search", ticket=ticket)
 
@@ -175,7 +175,7 @@ def support_operations(recovery: Recovery, client: Client) -> dict[str, Operatio
 def support_model(recovery: Recovery, client: Client) -> Operation:
     """A model, and the smaller one that stands in for it."""
 
-    @recovery.guard("model:small", kind="model", provider="helios", model="helios-small", is_destructive=False)
+    @recovery.guard("model:small", kind="model", provider="helios", model="helios-small", idempotent=True)
     async def small(prompt: str) -> Any:
         return await asyncio.to_thread(client.post, "small", prompt=prompt)
 
@@ -184,8 +184,8 @@ def support_model(recovery: Recovery, client: Client) -> Operation:
         kind="model",
         provider="helios",
         model="helios-large",
-        is_destructive=False,
-        fallback=Fallback(small, warning="written by the smaller model", is_destructive=False),
+        idempotent=True,
+        fallback=Fallback(small, warning="written by the smaller model", idempotent=True),
     )
     async def large(prompt: str) -> Any:
         return await asyncio.to_thread(client.post, "large", prompt=prompt)
@@ -208,7 +208,7 @@ def diligence(recovery: Recovery, operations: dict[str, Operation]) -> Callable[
 
     def work(run_id: str = "", other: str = "", *, subject: str = "", is_published: bool = False) -> None:
         with (
-            recovery.run(DILIGENCE, source="main_agent", run_id=run_id, deadline_s=90.0) as run,
+            recovery.run(DILIGENCE, source="main_agent", run_id=run_id, timeout=90.0) as run,
             Workflow(DILIGENCE, run.id, recovery=recovery) as flow,
         ):
             given = {"subject": subject, "is_published": is_published}
@@ -237,7 +237,7 @@ def ticketing(recovery: Recovery, operations: dict[str, Operation]) -> Callable[
 
     async def work(run_id: str = "", other: str = "", *, ticket: str = "", ends: tuple[str, ...] = ()) -> None:
         async with (
-            recovery.run(TICKET, source="user_request", run_id=run_id, deadline_s=60.0) as run,
+            recovery.run(TICKET, source="user_request", run_id=run_id, timeout=60.0) as run,
             Workflow(TICKET, run.id, recovery=recovery) as flow,
         ):
             given = {"ticket": ticket, "ends": list(ends)}
@@ -306,14 +306,13 @@ async def refund_if_allowed(recovery: Recovery, refund: Operation, number: int) 
     """Ask a person first; without an answer within five minutes there is no refund."""
     ticket = f"{recovery.instance.instance}-{number}"
     with contextlib.suppress(RecoveryError):
-        async with recovery.run("refund", source="user_request", deadline_s=60.0):
-            decision = await escalate_to_human_async(
-                recovery,
+        async with recovery.run("refund", source="user_request", timeout=60.0):
+            decision = await recovery.escalate_async(
                 f"May ticket {ticket} be refunded?",
                 proposal="40 EUR, to the card that was charged",
                 queue="refunds",
                 operation="refund",
-                deadline_s=300.0,
+                timeout=300.0,
             )
             if decision.is_approved:
                 await refund(ticket, decision.text)
@@ -348,15 +347,15 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--instance", required=True)
     parser.add_argument("--pause-s", type=float, default=2.0)
     parser.add_argument("--translates", action="store_true", help="also translate, over a wire that gets loose")
-    parser.add_argument("--most-retries", type=int, help="a ceiling of its own, that no policy can widen")
+    parser.add_argument("--max-retries", type=int, help="a ceiling of its own, that no policy can widen")
     said = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
     threading.Thread(target=end_with_input, daemon=True).start()
-    limits = Limits(most_retries=said.most_retries)
+    limits = Limits(max_retries=said.max_retries)
     beginnings = Beginnings()
     recovery = beginnings.recovery = Recovery(
-        said.service, instance=said.instance, version="2.8.1", limits=limits, on_retry=beginnings
+        said.service, instance=said.instance, version="2.8.1", limits=limits, on_retry=beginnings, reraise=False
     )
     client = Client(said.provider)
     if said.translates:

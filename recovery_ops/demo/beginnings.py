@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from recovery_ops.runtime import Recovery, RecoveryError, RetryAsked, Workflow
+from recovery_ops.runtime import Recovery, RecoveryError, RetryRequest, Workflow
 
 Begin = Callable[[str, str], object]
 """Does a run of this id from its checkpoint, with another input where that is not empty."""
@@ -29,7 +29,7 @@ class Beginnings:
         loop = asyncio.get_running_loop()
         self.add(workflow, lambda run, given: asyncio.run_coroutine_threadsafe(begin(run, given), loop).result())
 
-    def __call__(self, asked: RetryAsked) -> None:
+    def __call__(self, asked: RetryRequest) -> None:
         """Begin it again. LookupError for a run that kept no checkpoint: nobody knows where it was."""
         for workflow, begin in self._ways.items():
             if Workflow(workflow, asked.run, recovery=self.recovery).steps():

@@ -47,7 +47,7 @@ class Client:
             headers["idempotency-key"] = now.idempotency_key
         if now.max_tokens:
             what["max_tokens"] = now.max_tokens
-        timeout_s = min(TIMEOUT_S, now.deadline_s) if now.deadline_s else TIMEOUT_S
+        timeout_s = min(TIMEOUT_S, now.remaining_s) if now.remaining_s else TIMEOUT_S
         answer = self._pool.request(
             "POST", f"{self._url}/{service}", body=json.dumps(what), headers=headers, timeout=max(0.1, timeout_s)
         )

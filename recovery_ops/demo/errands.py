@@ -9,20 +9,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from recovery_ops.demo.client import Client
-from recovery_ops.rules.policy import Knobs
-from recovery_ops.rules.verdicts import BUILT_IN_PLAYBOOK, playbook_document
-from recovery_ops.rules.words import Compensation, Verdict
-from recovery_ops.runtime import (
-    NewWorkPaused,
-    Recovery,
-    RecoveryError,
-    RunStopped,
-    ToolRegistry,
-    Workflow,
-    build_tool,
-    dispatch_failure_async,
-    run_tool,
-)
+from recovery_ops.rules.enums import Compensation, Verdict
+from recovery_ops.rules.playbook.verdicts import BUILT_IN_PLAYBOOK, playbook_document
+from recovery_ops.rules.policy.model import Settings
+from recovery_ops.runtime import Recovery, RecoveryError, RunsPaused, StopRun, ToolRegistry, Workflow, build_tool
 
 BIBLIOGRAPHY = "check a bibliography"
 RECORDS = 30
@@ -34,8 +24,8 @@ UNDO = playbook_document(BUILT_IN_PLAYBOOK) | {
 """A shop that would rather undo a payment than keep one of which it does not know how often it was made."""
 
 
-CLOSING_RUNS = range(8, 32, 2)
-"""After which of its runs a support agent closes a book: early in the shift, so that the alert about it ends in it."""
+CLOSING_RUNS = range(8, 104, 8)
+"""After which of its runs a support agent closes a book: long enough for an alert, early enough that it ends."""
 TRANSLATES_EVERY_S = 1.0
 
 
@@ -50,7 +40,7 @@ def closing(recovery: Recovery, client: Client) -> Callable[[str], Coroutine[Any
         kind="tool",
         tool="ledger.close",
         idempotency_key=lambda book: f"close-{book}",
-        base_delay_s=0.2,
+        base_delay=0.2,
     )
     async def close(book: str) -> Any:
         return await asyncio.to_thread(client.post, "closing", book=book)
@@ -65,9 +55,9 @@ def translation(recovery: Recovery, client: Client) -> Callable[[str], Any]:
         "translate",
         kind="tool",
         tool="translate",
-        is_destructive=False,
+        idempotent=True,
         max_retries=0,
-        knobs=Knobs(
+        settings=Settings(
             sliding_window_size=2,
             minimum_number_of_calls=2,
             wait_duration_in_open_s=2.0,
@@ -98,16 +88,16 @@ def bibliography(recovery: Recovery, client: Client) -> Callable[..., None]:
         """Reads one record of the archive."""
         return client.post("archive", record=record)
 
-    tool = build_tool("read_archive", read_archive, is_destructive=False, require_permission=False)
+    tool = build_tool("read_archive", read_archive, read_only=True, require_permission=False)
     registry = ToolRegistry(recovery, tools=[tool])
 
     def is_lost(record: int) -> bool:
         use = {"type": "tool_use", "id": f"call-{record}", "name": tool.name, "input": {"record": record}}
-        return run_tool(registry, use).is_error
+        return registry.run_tool(use).is_error
 
     def check(run_id: str) -> None:
         with (
-            recovery.run(BIBLIOGRAPHY, source="main_agent", run_id=run_id, deadline_s=90.0) as run,
+            recovery.run(BIBLIOGRAPHY, source="main_agent", run_id=run_id, timeout=90.0) as run,
             Workflow(BIBLIOGRAPHY, run.id, recovery=recovery) as flow,
         ):
             for record in range(RECORDS):
@@ -117,7 +107,7 @@ def bibliography(recovery: Recovery, client: Client) -> Callable[..., None]:
     def given_up(run_id: str = "", _: str = "") -> None:
         try:
             check(run_id)
-        except (RunStopped, NewWorkPaused):
+        except (StopRun, RunsPaused):
             return
 
     return given_up
@@ -131,10 +121,10 @@ def payment(recovery: Recovery, client: Client) -> Callable[[str], Coroutine[Any
         return await asyncio.to_thread(client.post, "payments", order=order)
 
     async def take(order: str) -> None:
-        async with recovery.run("take a payment", source="user_request", deadline_s=60.0):
+        async with recovery.run("take a payment", source="user_request", timeout=60.0):
             try:
                 await capture(order)
             except RecoveryError as error:
-                await dispatch_failure_async(error, operation="payment.capture", playbook=UNDO, recovery=recovery)
+                await recovery.dispatch_failure_async(error, operation="payment.capture", playbook=UNDO)
 
     return take

@@ -130,8 +130,8 @@ def _trouble(name: str, service: str, chance: random.Random) -> tuple[int, objec
     if name == "bad_json":
         return 200, '{"service": "' + service + '", "answer": ', {}
     if name == "refused":
-        text = "The text was refused by the content filter."
-        return 400, {"error": {"code": "content_filter", "type": "invalid_request_error", "message": text}}, {}
+        text = "The publishing policy does not allow this text."
+        return 403, {"error": {"code": "blocked_by_policy", "type": "invalid_request_error", "message": text}}, {}
     if name in STATES:
         return 200, {"service": service, "state": STATES[name]}, {}
     if name == "quota":

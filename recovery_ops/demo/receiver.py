@@ -1,7 +1,8 @@
 """The demonstration's receiver of notifications: a signed webhook, a chat, a pager, and a mailbox. It keeps a log.
 
-Signatures are checked as docs/operating.md tells. The chat and the pager take what Slack and PagerDuty take. The chat
-is busy when the first message comes, and one chat is closed for good: it shows what is tried again and what is not.
+Signatures are checked as in docs/operate/notifications.md. The chat and the pager take what Slack and PagerDuty take.
+The chat is busy when the first message comes, and one chat is closed for good: it shows what is tried again and what
+is not.
 
 RECOVERY_OPS_DEMO_SECRET=… python -m recovery_ops.demo.receiver --port 8099 --mail-port 8025
 """

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from recovery_ops.rules.facts import BreakerStateChanged, Fact, Instance, RunStarted
-from recovery_ops.rules.words import State, Trigger
+from recovery_ops.rules.enums import State, Trigger
+from recovery_ops.rules.events import BreakerStateChanged, Event, Instance, RunStarted
 from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.delivery.outbox import Entry, Outbox
-from recovery_ops.runtime.delivery.sender import Sender
-from recovery_ops.runtime.telemetry import Telemetry
+from recovery_ops.runtime.telemetry.exporter import Exporter
+from recovery_ops.runtime.telemetry.outbox import Entry, Outbox
+from recovery_ops.runtime.telemetry.pipeline import Telemetry
 
 FACTS = 4000
 _URGENT_EACH = 20
@@ -39,7 +39,7 @@ def main(path: str, url: str, key: str, *words: str) -> None:
     """Emit and say, or drain."""
     instance = Instance(service="drill", instance="agent-1")
     outbox = Outbox(Path(path)) if words else Telling(Path(path))
-    telemetry = Telemetry(instance, outbox=outbox, clock=Clock(), send=Sender(url, key))
+    telemetry = Telemetry(instance, outbox=outbox, clock=Clock(), send=Exporter(url, key))
     if words:
         done = telemetry.flush(60)
         telemetry.close()
@@ -53,7 +53,7 @@ def main(path: str, url: str, key: str, *words: str) -> None:
         time.sleep(0.001)
 
 
-def _fact(number: int) -> Fact:
+def _fact(number: int) -> Event:
     if number % _URGENT_EACH != _URGENT_EACH - 1:
         return RunStarted(name=f"run {number}")
     states = (State.OPEN, State.CLOSED)

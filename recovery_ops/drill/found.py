@@ -7,9 +7,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from events.capacity.models import CapacityEvent
-from recovery_ops.control.audit import verify
-from recovery_ops.control.desired import current_revision
-from recovery_ops.control.models import AuditEntry, Delivery, Escalation, EscalationNote, Notification
+from recovery_ops.control.core.audit_log import verify_chain
+from recovery_ops.control.core.models.audit import AuditEntry
+from recovery_ops.control.core.revisions import current_revision
+from recovery_ops.control.escalations.models import Escalation, EscalationNote
+from recovery_ops.control.notifications.models.notifications import Delivery, Notification
 from recovery_ops.drill.questions import ASKED, WAITS, Expected
 
 
@@ -73,7 +75,7 @@ def judge(environment: str, expected: Expected, got: Counter[int], revisions: in
         problems.append(f"{decided} revisions for {len(expected.decided)} decisions")
     deeds = AuditEntry.objects.filter(environment=environment, verb="escalation.default").count()
     counts.doubled += max(0, deeds - len(expected.decided))
-    report = verify(environment)
+    report = verify_chain(environment)
     if not report.is_whole:
         problems.append(f"the audit log is not whole: {report.problem}")
     return counts, problems

@@ -34,10 +34,10 @@ def two_people(drill: Drill, history: History) -> None:
 
     One wins, the other hears of a conflict; the winner's page sent again is no second deed, the loser's stays refused.
     """
-    from recovery_ops.control import actions
-    from recovery_ops.control.audit import verify
-    from recovery_ops.control.desired import current_revision
-    from recovery_ops.control.models import AuditEntry
+    from recovery_ops.control.breakers.services import overrides, resets
+    from recovery_ops.control.core.audit_log import verify_chain
+    from recovery_ops.control.core.models.audit import AuditEntry
+    from recovery_ops.control.core.revisions import current_revision
 
     with drill.senders(history, records=BATCH * 4):
         pass  # so that the breaker is known
@@ -45,10 +45,10 @@ def two_people(drill: Drill, history: History) -> None:
     first, counts, released = current_revision(place), Counter[str](), 0
     for number in range(ROUNDS):
         released += _let_go(place)
-        others: list[Callable[..., Any]] = [actions.disable, actions.reset]
+        others: list[Callable[..., Any]] = [overrides.disable, resets.reset]
         second = drill.chance.choice(others)
         page: dict[str, Any] = {"environment": place, "seen": current_revision(place), "number": number}
-        calls = [partial(_attempt, "ana", actions.trip, **page), partial(_attempt, "tom", second, **page)]
+        calls = [partial(_attempt, "ana", overrides.trip, **page), partial(_attempt, "tom", second, **page)]
         found = _at_once(calls)
         counts.update(found)
         counts.update(f"sent again: {call()}" for call in calls)
@@ -58,35 +58,35 @@ def two_people(drill: Drill, history: History) -> None:
     rows = AuditEntry.objects.filter(environment=place, result=AuditEntry.OK).count() - released
     if not done == rows == counts["won"] == counts["sent again: again"] == counts["sent again: refused"] == ROUNDS:
         raise Felt(f"{done} revisions, {rows} rows of the audit log: {dict(counts)}")
-    if not verify(place).is_whole:
-        raise Felt(f"the audit log is not whole: {verify(place).problem}")
+    if not verify_chain(place).is_whole:
+        raise Felt(f"the audit log is not whole: {verify_chain(place).problem}")
     history.notes.append(f"{4 * ROUNDS} tries, {ROUNDS} done, {2 * ROUNDS} refused, {ROUNDS} known already")
 
 
 def _attempt(name: str, act: Callable[..., Any], *, environment: str, seen: int, number: int) -> str:
     """What becomes of one person's click on a page that showed the revision `seen`."""
-    from recovery_ops.control.actions import Refused
-    from recovery_ops.rules.scope import Scope
+    from recovery_ops.control.core.rejections import CommandRejected
+    from recovery_ops.rules.policy.scope import Scope
 
     scope, reason = Scope(operation=_OPERATION, instance="i-0"), "Drilled: two people at once."
     try:
         done = act(
             by=person(name), environment=environment, reason=reason, scope=scope, seen=seen, key=f"{name}-{number}"
         )
-    except Refused as refused:
+    except CommandRejected as refused:
         return "refused" if refused.status == 409 else f"refused as {refused.code}"
     return "again" if done.was_already else "won"
 
 
 def _let_go(environment: str) -> int:
     """End every override; how many there were."""
-    from recovery_ops.control import actions
-    from recovery_ops.control.models import Override
+    from recovery_ops.control.breakers.models.overrides import Override
+    from recovery_ops.control.breakers.services import overrides
 
     held = list(Override.objects.filter(environment=environment, ended_at=None))
     for one in held:
         reason = "Drilled: the next two come."
-        actions.release(by=person("eva"), environment=environment, reason=reason, override_id=one.pk)
+        overrides.release(by=person("eva"), environment=environment, reason=reason, override_id=one.pk)
     return len(held)
 
 
@@ -113,7 +113,7 @@ def _at_once(calls: Sequence[Callable[[], str]]) -> list[str]:
 
 def person(name: str) -> Any:
     """Somebody who may do anything."""
-    from recovery_ops.control.actors import Actor
+    from recovery_ops.control.core.actors import Actor
 
     return Actor(name=name, kind="person", channel="web", may=lambda permission, environment: True, user_id=None)
 
@@ -179,16 +179,16 @@ def _arrived(place: str, stock: subprocess.Popen[str]) -> int:
 
 def _edit(drill: Drill, place: str, server: Server) -> int:
     """Edit the policy so many times, and kill the server now and then; return the last revision."""
-    from recovery_ops.control import actions
+    from recovery_ops.control.policies.services import policies as policies_services
 
     revision = 0
     for number in range(1, EDITS + 1):
-        done = actions.set_operation_policy(
+        done = policies_services.set_operation_policy(
             by=person("ana"),
             environment=place,
             reason="Drilled: edited while agents follow.",
             operation=_OPERATION,
-            knobs={"max_retries": number},
+            settings={"max_retries": number},
         )
         revision = done.revision
         time.sleep(drill.chance.uniform(0.05, 0.4))

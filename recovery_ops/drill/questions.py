@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from recovery_ops.drill.story import made, uid_of
-from recovery_ops.rules.escalation_terms import ALLOW, MAY_DEFAULT
-from recovery_ops.rules.outages import Hit, OutageBounds, outages
+from recovery_ops.rules.incidents.detection import Hit, OutageBounds, outages
+from recovery_ops.rules.policy.escalation_terms import ALLOW, MAY_DEFAULT
 from recovery_ops.wire import names
 
 BOUNDS = OutageBounds(quiet_s=10.0, merge_s=60.0)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from recovery_ops.drill.world import ROOT, NotHere
-from recovery_ops.progress import progress_bar
+from recovery_ops.server.progress_bars import progress_bar
 
 WAYS = {
     "services": "PostgreSQL, Redis, two workers, two schedulers; harmed",

@@ -163,7 +163,7 @@ def _own_postgres(stack: ExitStack) -> str:
 
 def _works() -> bool:
     """Whether some task has run to its end."""
-    from recovery_ops.control.models import Beat
+    from recovery_ops.control.core.models.heartbeats import Beat
 
     return Beat.objects.exclude(name=Beat.SCHEDULER).exists()
 
@@ -179,7 +179,7 @@ def _embedded(stack: ExitStack, folder: Path, given: str) -> World:
 
 
 def _play(world: World, receiver: Receiver, seed: int, questions: int, rounds: int) -> dict[str, Any]:
-    from recovery_ops.control.desired import current_revision
+    from recovery_ops.control.core.revisions import current_revision
     from recovery_ops.drill.found import Found, is_settled, judge
 
     key = _set_up(receiver)
@@ -240,12 +240,12 @@ def _set_up(receiver: Receiver) -> str:
 
     from events.capacity.bounds import keep_bounds
     from events.keys import create_key
-    from recovery_ops.control.actions.notifying import save_chain, save_channel, save_rule
-    from recovery_ops.control.actors import system
-    from recovery_ops.control.notify.telling import tell
+    from recovery_ops.control.core.actors import system_actor
+    from recovery_ops.control.notifications.rules import tell
+    from recovery_ops.control.notifications.services.settings import save_chain, save_channel, save_rule
 
     keep_bounds(ENVIRONMENT, BOUNDS)
-    frame: dict[str, Any] = {"by": system("drill"), "environment": ENVIRONMENT, "reason": "Set up for a drill."}
+    frame: dict[str, Any] = {"by": system_actor("drill"), "environment": ENVIRONMENT, "reason": "Set up for a drill."}
     frame["now"] = timezone.now() - timedelta(hours=1)
     address = f"http://{receiver.host}/"
     channel = save_channel(**frame, name="hook", kind="webhook", address=address, secret="s" * 16).object

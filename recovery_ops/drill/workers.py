@@ -97,7 +97,7 @@ class Redis(Program):
 
 
 def worker(name: str, folder: Path) -> Program:
-    """A Celery worker as docs/operating.md starts one."""
+    """A Celery worker as docs/operate/redis-and-workers.md starts one."""
     words = ["-A", "recovery_ops", "worker", "--concurrency", "2", "--hostname", f"{name}@%h"]
     return Program(name, [sys.executable, "-m", "celery", *words], folder)
 

@@ -245,12 +245,12 @@ def _limit(pid: int, most_bytes: int) -> None:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard if most_bytes < 0 else most_bytes, hard))
 
 
-def wait_until(is_so: Callable[[], bool], what: str) -> None:
+def wait_until(is_so: Callable[[], bool], what: str, *, within_s: float = _START_S) -> None:
     """Return as soon as `is_so()`. Raises RuntimeError when it takes too long for something to start."""
-    until = time.monotonic() + _START_S
+    until = time.monotonic() + within_s
     while not is_so():
         if time.monotonic() > until:
-            raise RuntimeError(f"{what} did not answer within {_START_S:g} s")
+            raise RuntimeError(f"{what} did not answer within {within_s:g} s")
         time.sleep(0.05)
 
 

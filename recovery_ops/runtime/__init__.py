@@ -1,11 +1,14 @@
-"""Makes the rules happen inside an agent: the public door of the runtime.
+"""The library that agents import: guards, runs, tools and workflows that recover by written rules.
 
 from recovery_ops.runtime import Recovery
 
 recovery = Recovery("research-agent")
 
-@recovery.guard("search_web", is_destructive=False)
+@recovery.guard("search_web", read_only=True)
 def search_web(query): ...
+
+Public are the names in `__all__`, `recovery_ops.runtime.integrations.*` and `recovery_ops.runtime.testing`. Every other
+module is an implementation and may change with any release. The guide is docs/runtime/README.md.
 """
 
 from __future__ import annotations
@@ -14,84 +17,61 @@ from importlib import import_module
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from recovery_ops.rules.audiences import Telling
-from recovery_ops.rules.budget import BudgetVerdict, ErrorBudget, GuardLimits
-from recovery_ops.rules.failures import Failure, Overflow
-from recovery_ops.rules.model_chain import Model, Needs
-from recovery_ops.rules.policy import Knobs
-from recovery_ops.rules.retry import RetryDecision
-from recovery_ops.rules.verdicts import Play, Playbook
-from recovery_ops.rules.words import Category, Compensation, CompensationOutcome, Evidence, Family, State, Verdict
+from recovery_ops.rules.classification.classify import Failure
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.policy.model import Settings
+from recovery_ops.rules.resilience.model_chain import Model, Needs
 from recovery_ops.runtime.circuit_breaker import CircuitBreaker
+from recovery_ops.runtime.client import Recovery
 from recovery_ops.runtime.deadline import Deadline
-from recovery_ops.runtime.decisions import retry_decision
+from recovery_ops.runtime.error_signals import Response, classify
 from recovery_ops.runtime.errors import (
-    CheckpointFailed,
+    CallRejected,
+    CheckpointError,
     CircuitOpen,
+    ConfigurationError,
     DeadlineExceeded,
-    GateClosed,
     GatherBlocked,
     LoadShed,
-    ModelFallback,
-    NewWorkPaused,
-    NotConfigured,
     RecoveryError,
     RecoveryExhausted,
-    Refused,
+    RetryAfterActive,
     RunCancelled,
-    RunStopped,
+    RunsPaused,
     SchemaMismatch,
     StepChanged,
-    WorkflowHeld,
+    StopRun,
+    WorkflowLocked,
 )
+from recovery_ops.runtime.guarded import Guarded
 from recovery_ops.runtime.limits import Limits
-from recovery_ops.runtime.models import ModelChain
+from recovery_ops.runtime.model_chain import ModelChain
 from recovery_ops.runtime.operation import ATTEMPT, Attempt, Degraded, Fallback, Outcome
-from recovery_ops.runtime.recovery import Recovery, guard, run
-from recovery_ops.runtime.retrying import RetryAsked
-from recovery_ops.runtime.run import CURRENT, Run
-from recovery_ops.runtime.signals import Response, classify
+from recovery_ops.runtime.retry_decision import retry_decision
+from recovery_ops.runtime.run import Run
+from recovery_ops.runtime.run_context import current_scope
+from recovery_ops.runtime.run_retries import RetryRequest
 
 if TYPE_CHECKING:
-    from recovery_ops.rules.interventions import Intervention
-    from recovery_ops.rules.tools.results import Detail, DeveloperRecord, ResultKind, ToolResult
-    from recovery_ops.rules.tools.resuming import PlanStep, StepStatus
-    from recovery_ops.rules.tools.transcript import ToolUse, tool_uses_in
-    from recovery_ops.runtime.asking import Decision, answer_to, ask, escalate_to_human, escalate_to_human_async
-    from recovery_ops.runtime.gathering.gather import gather, gather_async
-    from recovery_ops.runtime.gathering.parts import Gathered, Part, Unavailable, foundational, supplementary
-    from recovery_ops.runtime.interventions import input_share, intervene, intervene_async
-    from recovery_ops.runtime.playbook.dispatching import dispatch_failure, dispatch_failure_async
-    from recovery_ops.runtime.playbook.reversal import ReversalToken
-    from recovery_ops.runtime.playbook.settling import CompensationResult
-    from recovery_ops.runtime.tools.building import Tool, build_tool
+    from recovery_ops.rules.tools.results import ToolResult
+    from recovery_ops.runtime.human_input import Decision
+    from recovery_ops.runtime.partial_results.parts import Part
     from recovery_ops.runtime.tools.registry import ToolRegistry
-    from recovery_ops.runtime.tools.transcripts import Resumed, file_marks, resume, resume_async
-    from recovery_ops.runtime.tools.turns import run_tool, run_tool_async, run_tools, run_tools_async
-    from recovery_ops.runtime.workflows.checkpoint_store import CheckpointStore, StepRecord
-    from recovery_ops.runtime.workflows.workflow import Found, Workflow
+    from recovery_ops.runtime.tools.tool import Tool, build_tool
+    from recovery_ops.runtime.workflows.checkpoint_store import CheckpointStore
+    from recovery_ops.runtime.workflows.workflow import Workflow
 
-_ROOMS = {
-    "rules.interventions": "Intervention",
-    "rules.tools.results": "Detail DeveloperRecord ResultKind ToolResult",
-    "rules.tools.resuming": "PlanStep StepStatus",
-    "rules.tools.transcript": "ToolUse tool_uses_in",
-    "runtime.asking": "Decision answer_to ask escalate_to_human escalate_to_human_async",
-    "runtime.gathering.gather": "gather gather_async",
-    "runtime.gathering.parts": "Gathered Part Unavailable foundational supplementary",
-    "runtime.interventions": "input_share intervene intervene_async",
-    "runtime.playbook.dispatching": "dispatch_failure dispatch_failure_async",
-    "runtime.playbook.reversal": "ReversalToken",
-    "runtime.playbook.settling": "CompensationResult",
-    "runtime.tools.building": "Tool build_tool",
-    "runtime.tools.registry": "ToolRegistry",
-    "runtime.tools.transcripts": "Resumed file_marks resume resume_async",
-    "runtime.tools.turns": "run_tool run_tool_async run_tools run_tools_async",
-    "runtime.workflows.checkpoint_store": "CheckpointStore StepRecord",
-    "runtime.workflows.workflow": "Found Workflow",
+_ROOM_OF = {
+    "CheckpointStore": "runtime.workflows.checkpoint_store",
+    "Decision": "runtime.human_input",
+    "Part": "runtime.partial_results.parts",
+    "Tool": "runtime.tools.tool",
+    "ToolRegistry": "runtime.tools.registry",
+    "ToolResult": "rules.tools.results",
+    "Workflow": "runtime.workflows.workflow",
+    "build_tool": "runtime.tools.tool",
 }
-"""Rooms that are entered when one of their names is first asked for: most agents need few of them."""
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
+"""Names whose module is imported when they are first used: most agents need few of them."""
 
 
 def __getattr__(name: str) -> Any:
@@ -107,109 +87,70 @@ def __dir__() -> list[str]:
 
 
 def attempt() -> Attempt:
-    """The attempt that the calling code is in: its number, what is left of its deadline, what to change."""
+    """The attempt that the calling code is in: its number, what is left of its time, and what to change; see `Attempt`.
+
+    Outside of guarded calls it is empty. Rules: docs/runtime/guarding.md#models
+
+    >>> @recovery.guard("ask_model", kind="model", chain=ModelChain("large", "small"), max_retries=0)
+    ... def ask_model(prompt):
+    ...     model = attempt().model or "large"
+    ...     if model == "large":
+    ...         raise TimeoutError
+    ...     return model
+    >>> ask_model("hello")
+    'small'
+    """
     found = ATTEMPT.get()
-    scope = CURRENT.get() if found.deadline_s is None else None
+    scope = current_scope() if found.remaining_s is None else None
     if scope is None or scope.left_s == inf:
         return found
-    return found._replace(deadline_s=max(0.0, scope.left_s))
+    return found._replace(remaining_s=max(0.0, scope.left_s))
 
 
 __all__ = [
     "Attempt",
-    "BudgetVerdict",
+    "CallRejected",
     "Category",
-    "CheckpointFailed",
+    "CheckpointError",
     "CheckpointStore",
     "CircuitBreaker",
     "CircuitOpen",
-    "Compensation",
-    "CompensationOutcome",
-    "CompensationResult",
+    "ConfigurationError",
     "Deadline",
     "DeadlineExceeded",
     "Decision",
     "Degraded",
-    "Detail",
-    "DeveloperRecord",
-    "ErrorBudget",
-    "Evidence",
     "Failure",
     "Fallback",
-    "Family",
-    "Found",
-    "GateClosed",
     "GatherBlocked",
-    "Gathered",
-    "GuardLimits",
-    "Intervention",
-    "Knobs",
+    "Guarded",
     "Limits",
     "LoadShed",
     "Model",
     "ModelChain",
-    "ModelFallback",
     "Needs",
-    "NewWorkPaused",
-    "NotConfigured",
     "Outcome",
-    "Overflow",
     "Part",
-    "PlanStep",
-    "Play",
-    "Playbook",
     "Recovery",
     "RecoveryError",
     "RecoveryExhausted",
-    "Refused",
     "Response",
-    "ResultKind",
-    "Resumed",
-    "RetryAsked",
-    "RetryDecision",
-    "ReversalToken",
+    "RetryAfterActive",
+    "RetryRequest",
     "Run",
     "RunCancelled",
-    "RunStopped",
+    "RunsPaused",
     "SchemaMismatch",
-    "State",
+    "Settings",
     "StepChanged",
-    "StepRecord",
-    "StepStatus",
-    "Telling",
+    "StopRun",
     "Tool",
     "ToolRegistry",
     "ToolResult",
-    "ToolUse",
-    "Unavailable",
-    "Verdict",
     "Workflow",
-    "WorkflowHeld",
-    "answer_to",
-    "ask",
+    "WorkflowLocked",
     "attempt",
     "build_tool",
     "classify",
-    "dispatch_failure",
-    "dispatch_failure_async",
-    "escalate_to_human",
-    "escalate_to_human_async",
-    "file_marks",
-    "foundational",
-    "gather",
-    "gather_async",
-    "guard",
-    "input_share",
-    "intervene",
-    "intervene_async",
-    "resume",
-    "resume_async",
     "retry_decision",
-    "run",
-    "run_tool",
-    "run_tool_async",
-    "run_tools",
-    "run_tools_async",
-    "supplementary",
-    "tool_uses_in",
 ]

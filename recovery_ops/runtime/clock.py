@@ -35,7 +35,7 @@ class Clock:
         return time.time_ns()
 
 
-class UuidSource:
+class UuidSource(forks.InChild):
     """Makes version 7 UUIDs that only rise, in the order in which they were asked for. Thread-safe.
 
     Within a millisecond, or after the clock was set back, the next one is the last one plus a random step, so that
@@ -59,12 +59,6 @@ class UuidSource:
                 drawn = self._last + 1 + self._random_bits(32)
             self._last = drawn
         return _text_of(drawn)
-
-    def before_fork(self) -> None:
-        """Nothing is held open."""
-
-    def after_fork_in_parent(self) -> None:
-        """Nothing was given up."""
 
     def after_fork_in_child(self) -> None:
         """Another thread of the parent may have held the lock: it will never give it back here."""

@@ -1,22 +1,21 @@
 """Every exception a caller may see.
 
     RecoveryError
-    ├── Refused                 the call was not made; `retry_at` says when it may be
+    ├── CallRejected            the call was not made; `retry_at` says when it may be
     │   ├── CircuitOpen         a breaker is open, or an operator tripped it
-    │   ├── GateClosed          the server said when to come back
+    │   ├── RetryAfterActive    the server said when to come back
     │   ├── LoadShed            an operator sheds load, and this work is not important enough
-    │   ├── NewWorkPaused       an operator paused new work here: the run was not begun
+    │   ├── RunsPaused          an operator paused new work or stopped the agent: the run was not begun
     │   └── DeadlineExceeded    no time is left (also a TimeoutError)
-    ├── RecoveryExhausted       every rung was climbed and none held; `last_error` is what happened last
-    ├── RunStopped              the run must end now; the model gets no turn
+    ├── RecoveryExhausted       every recovery step was taken and none helped; `last_error` is the last failure
+    ├── StopRun                 the run must end now; the model gets no turn
     ├── RunCancelled            the run was called off while a call waited
     ├── SchemaMismatch          arguments or an answer do not have the form that was agreed
-    ├── ModelFallback           a signal, not an error: make the request again with another model
-    ├── GatherBlocked           a foundational part is missing; `done` and `not_done` say what to ask for again
-    ├── WorkflowHeld            another process runs this workflow
-    ├── StepChanged             a step that was done, or begun, is asked for with another input
-    ├── CheckpointFailed        a checkpoint could not be written, read or understood
-    └── NotConfigured           the runtime was asked for something it was not told how to do
+    ├── GatherBlocked           a foundational part is missing; `done` and `not_done` say which calls to repeat
+    ├── WorkflowLocked          another process, or another part of this one, runs the workflow
+    ├── StepChanged             a step that was done, or begun, is called with other arguments
+    ├── CheckpointError         a checkpoint could not be written, read or understood
+    └── ConfigurationError      a value that could never work, or a part that is missing (also a ValueError)
 
 Fields carry the meaning; the text is made from the fields.
 """
@@ -27,27 +26,49 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from recovery_ops.rules.words import Category, State, StopReason
-from recovery_ops.runtime.portable import Portable
+from recovery_ops.rules.enums import Category, State, StopReason
+from recovery_ops.runtime.error_pickling import Portable
 
 if TYPE_CHECKING:
-    from recovery_ops.rules.failures import Failure
+    from recovery_ops.rules.classification.classify import Failure
+    from recovery_ops.rules.spending import SpendRuling
     from recovery_ops.rules.tools.results import ToolResult
-    from recovery_ops.runtime.gathering.parts import Unavailable
+    from recovery_ops.runtime.partial_results.parts import Unavailable
 
 
 class RecoveryError(Portable):
-    """The root of everything this package raises into its callers.
+    """The root of everything that this package raises into its callers.
 
     Pickles and copies keep class, text and fields; an error in a field that cannot be pickled arrives as its text.
     `resume_id` names the workflow that it ended, for `Workflow.resumed`; empty outside workflows.
+    Rules: docs/runtime/failures.md#errors
+
+    >>> @recovery.guard("search", read_only=True, max_retries=1)
+    ... def search():
+    ...     raise ConnectionRefusedError("refused")
+    >>> try:
+    ...     search()
+    ... except RecoveryError as error:
+    ...     print(error)
+    search failed after 2 attempts: network
     """
 
     resume_id: str = ""
 
 
-class Refused(RecoveryError):
-    """The call was not made. `retry_at` is when it may be (UTC), None where nobody knows."""
+class CallRejected(RecoveryError):
+    """The call was not made. `retry_at` is when it may be made (UTC), None where that is not known.
+
+    `operation` and `reason` say which call, and why. Rules: docs/runtime/guarding.md#what-happens-to-a-call
+
+    >>> breaker = CircuitBreaker("search")
+    >>> breaker.trip(60)
+    >>> try:
+    ...     breaker.call(len, "x")
+    ... except CallRejected as error:
+    ...     print(error.operation, "|", error.reason, "|", error.retry_at is not None)
+    search | breaker search is forced_open | True
+    """
 
     def __init__(self, operation: str, *, reason: str, retry_at: datetime | None = None) -> None:
         self.operation = operation
@@ -56,8 +77,19 @@ class Refused(RecoveryError):
         super().__init__(f"{operation} was not called: {reason}{_again(retry_at)}")
 
 
-class CircuitOpen(Refused):
-    """The breaker of the operation is open, or a person tripped it (`state` is forced_open, `note` their reason)."""
+class CircuitOpen(CallRejected):
+    """The breaker of the operation is open, or an operator tripped it.
+
+    `state` is `open`, `half_open` or `forced_open`; `note` is the operator and their reason; `retry_at` is in UTC.
+    Rules: docs/runtime/guarding.md#the-numbers
+
+    >>> lab.trip("search", seconds=60, reason="maintenance")
+    >>> try:
+    ...     recovery.guard("search")(len)("x")
+    ... except CircuitOpen as error:
+    ...     print(error.breaker, error.state, error.note)
+    search forced_open lab: maintenance
+    """
 
     def __init__(
         self, operation: str, *, breaker: str, state: State, retry_at: datetime | None = None, note: str = ""
@@ -69,26 +101,63 @@ class CircuitOpen(Refused):
         super().__init__(operation, reason=f"breaker {breaker} is {state.value}{said}", retry_at=retry_at)
 
 
-class GateClosed(Refused):
-    """The server named a time, and it has not come."""
+class RetryAfterActive(CallRejected):
+    """The server named a time (`Retry-After`), and it has not come: `retry_at`, in UTC.
 
-    def __init__(self, operation: str, *, retry_at: datetime | None = None) -> None:
-        super().__init__(operation, reason="its server asked for a pause", retry_at=retry_at)
+    Calls in background are rejected until then; calls in foreground wait, or take the fallback. `credentials` has the
+    labels of the guard's keys where all of them rest.
+    Rules: docs/runtime/guarding.md#who-is-waiting
+
+    >>> class TooManyRequests(Exception):
+    ...     status_code, retry_after = 429, 30.0
+    >>> @recovery.guard("search")
+    ... def search():
+    ...     raise TooManyRequests
+    >>> for _ in range(2):
+    ...     try:
+    ...         search()
+    ...     except Exception as error:
+    ...         print(type(error).__name__)
+    TooManyRequests
+    RetryAfterActive
+    """
+
+    def __init__(self, operation: str, *, retry_at: datetime | None = None, credentials: tuple[str, ...] = ()) -> None:
+        self.credentials = credentials
+        why = f"all its keys rest ({', '.join(credentials)})" if credentials else "its server asked for a pause"
+        super().__init__(operation, reason=why, retry_at=retry_at)
 
 
-class DeadlineExceeded(Refused, TimeoutError):
-    """No time is left. `was_begun`: something under way was ended, rather than a call not made."""
+class DeadlineExceeded(CallRejected, TimeoutError):
+    """No time is left: a CallRejected that is also a TimeoutError.
+
+    `was_begun`: something under way was ended, rather than a call not made.
+    Rules: docs/runtime/guarding.md#what-happens-to-a-call
+
+    >>> try:
+    ...     with recovery.run("answer", timeout=5.0):
+    ...         lab.clock.push(6.0)  # six seconds pass
+    ...         recovery.guard("search")(len)("x")
+    ... except DeadlineExceeded as error:
+    ...     print(error)
+    search was not called: its deadline has passed
+    """
 
     def __init__(self, operation: str, *, was_begun: bool = False) -> None:
         self.was_begun = was_begun
         super().__init__(operation, reason="its deadline has passed")
+        if was_begun:
+            self.args = (f"{operation} was ended: {self.reason}",)
 
-    def __str__(self) -> str:
-        return f"{self.operation} was ended: {self.reason}" if self.was_begun else super().__str__()
 
+class LoadShed(CallRejected):
+    """An operator sheds load here, and work of this importance does not pass for now.
 
-class LoadShed(Refused):
-    """An operator sheds load here, and work of this importance does not pass for now."""
+    `note` is the operator and their reason; `retry_at` (UTC) is the end. Rules: docs/runtime/guarding.md#who-is-waiting
+
+    >>> print(LoadShed("index_pages", note="Ann: the database is slow"))
+    index_pages was not called: load is shed, and this work is not important enough (Ann: the database is slow)
+    """
 
     def __init__(self, operation: str, *, retry_at: datetime | None = None, note: str = "") -> None:
         self.note = note
@@ -97,26 +166,53 @@ class LoadShed(Refused):
         super().__init__(operation, reason=reason, retry_at=retry_at)
 
 
-class NewWorkPaused(Refused):
-    """An operator paused new work in this process, so the run was not begun.
+class RunsPaused(CallRejected):
+    """An operator paused new runs in this process, or stopped the agent: the run was not begun.
 
-    `note` is who and why, `retry_at` when it ends by itself; None: when somebody takes it back.
+    `note` is the operator and their reason; `retry_at` (UTC) is the end, None where only a person ends it. `is_stop`:
+    the agent is stopped, and a guarded call outside of runs raises this too. `Recovery(on_pause="wait")` waits while
+    new runs are paused, never while the agent is stopped. Rules: docs/runtime/production.md#with-a-console
+
+    >>> print(RunsPaused("answer", note="Ann: the ledger moves"))
+    answer was not begun: new work is paused (Ann: the ledger moves)
     """
 
-    def __init__(self, operation: str, *, retry_at: datetime | None = None, note: str = "") -> None:
-        self.note = note
-        super().__init__(operation, reason=f"new work is paused{f' ({note})' if note else ''}", retry_at=retry_at)
-
-    def __str__(self) -> str:
-        return f"{self.operation} was not begun: {self.reason}{_again(self.retry_at)}"
+    def __init__(
+        self,
+        operation: str,
+        *,
+        retry_at: datetime | None = None,
+        note: str = "",
+        is_stop: bool = False,
+        is_run: bool = True,
+    ) -> None:
+        self.note, self.is_stop = note, is_stop
+        state = "the agent is stopped" if is_stop else "new work is paused"
+        super().__init__(operation, reason=f"{state}{f' ({note})' if note else ''}", retry_at=retry_at)
+        if is_run:
+            self.args = (f"{operation} was not begun: {self.reason}{_again(retry_at)}",)
 
 
 class RecoveryExhausted(RecoveryError):
-    """Every rung was climbed and none held.
+    """Every recovery step was taken and none helped.
 
-    `attempts` counts calls made, `rungs` names the rungs that were tried, `retry_at` is when trying again may help.
-    For users: `user_message`, `suggestion`, `can_retry`; for developers: `failure`, the last one as it was classified.
+    `attempts` counts the calls made, `steps` names the steps that were taken, `retry_at` (UTC) is when another call may
+    help. For users: `user_message`, `suggestion`, `can_retry`. For developers: `category` and `last_error`; `failure`,
+    the last one as it was classified; `waits_s`; `idempotency_key`, by which the service knows the call. Where the last
+    attempt returned what `retry_result` rejects, `last_result` is that result, and there is no `last_error`. Rules:
+    docs/runtime/guarding.md#what-a-guarded-call-raises
+
+    >>> @recovery.guard("search", read_only=True, max_retries=2)
+    ... def search():
+    ...     raise ConnectionRefusedError("refused")
+    >>> try:
+    ...     search()
+    ... except RecoveryExhausted as error:
+    ...     print(error.category, error.attempts, error.steps, repr(error.last_error))
+    network 3 ('retry', 'fail') ConnectionRefusedError('refused')
     """
+
+    idempotency_key: str | None = None
 
     def __init__(
         self,
@@ -124,20 +220,24 @@ class RecoveryExhausted(RecoveryError):
         *,
         last_error: BaseException | None,
         attempts: int,
-        rungs: tuple[str, ...] = (),
+        steps: tuple[str, ...] = (),
         reason: StopReason = StopReason.NOT_RETRYABLE,
         category: Category | None = None,
         retry_at: datetime | None = None,
         user_message: str = "",
         suggestion: str = "",
         failure: Failure | None = None,
+        waits_s: tuple[float, ...] = (),
+        last_result: Any = None,
     ) -> None:
         self.operation = operation
         self.failure = failure
+        self.waits_s = waits_s
         self.can_retry = failure is None or failure.can_retry
         self.last_error = last_error
+        self.last_result = last_result
         self.attempts = attempts
-        self.rungs = rungs
+        self.steps = steps
         self.reason = reason
         self.category = category
         self.retry_at = retry_at
@@ -148,11 +248,21 @@ class RecoveryExhausted(RecoveryError):
         super().__init__(f"{operation} failed after {tries}: {what}{_again(retry_at)}")
 
 
-class RunStopped(RecoveryError):
-    """The run must end now, in code.
+class StopRun(RecoveryError):
+    """The run must end now, in code: the model gets no further turn.
 
-    `reason` is a word of the rules: a category, `required_tool_failed`, or the guard that ended the run (`errors`,
-    `turns`: then there may be no category). `results` are the tool results of the turn, whole, for the transcript.
+    `reason` is a category, `foundational_failed`, or the run limit that was reached (`errors`, `turns`, `spend_cap`:
+    then there may be no category). `user_message` is for users. `results` are the tool results of the turn, whole, for
+    the transcript. `spend` is the account at its spend cap; None for any other reason.
+    Rules: docs/runtime/tools.md#what-ends-a-run
+
+    >>> try:
+    ...     with recovery.run("answer") as run:
+    ...         for turn in run.turns(2):
+    ...             pass  # a model that never answers
+    ... except StopRun as error:
+    ...     print(turn, error.reason)
+    2 turns
     """
 
     def __init__(self, category: Category | None, user_message: str, *, operation: str = "", reason: str = "") -> None:
@@ -161,11 +271,23 @@ class RunStopped(RecoveryError):
         self.operation = operation
         self.reason = reason or (category.value if category else "")
         self.results: tuple[ToolResult, ...] = ()
+        self.spend: SpendRuling | None = None
         super().__init__(user_message)
 
 
 class RunCancelled(RecoveryError):
-    """The run was called off: by `Run.cancel`, or by a person at the console; `note` is who, and why."""
+    """The run was called off: by `Run.cancel`, or by a person at the console; `note` is the person and their reason.
+
+    Rules: docs/runtime/guarding.md#what-a-guarded-call-raises
+
+    >>> try:
+    ...     with recovery.run("answer") as run:
+    ...         run.cancel()
+    ...         recovery.guard("search")(len)("x")
+    ... except RunCancelled as error:
+    ...     print(error)
+    search was called off
+    """
 
     def __init__(self, operation: str, *, note: str = "") -> None:
         self.operation = operation
@@ -174,7 +296,14 @@ class RunCancelled(RecoveryError):
 
 
 class SchemaMismatch(RecoveryError):
-    """Arguments, or a tool's answer, do not have the form that was agreed; `faults` says where."""
+    """Arguments, or a tool's answer, do not have the declared form; `what` has not, and `faults` says where.
+
+    Rules: docs/runtime/failures.md#categories
+
+    >>> error = SchemaMismatch("the answer of search", ("pages must be an array",))
+    >>> classify(error).category
+    <Category.SCHEMA_MISMATCH: 'schema_mismatch'>
+    """
 
     def __init__(self, what: str, faults: tuple[str, ...], *, is_model_output: bool = False) -> None:
         self.what = what
@@ -184,20 +313,18 @@ class SchemaMismatch(RecoveryError):
         super().__init__(f"{what} does not fit its schema: {'; '.join(faults)}")
 
 
-class ModelFallback(RecoveryError):
-    """A signal to a caller's own loop: make the request again, with `to_model`. Guards switch by themselves."""
-
-    def __init__(self, from_model: str, to_model: str) -> None:
-        self.from_model = from_model
-        self.to_model = to_model
-        super().__init__(f"{from_model} is overloaded; ask {to_model}")
-
-
 class GatherBlocked(RecoveryError):
-    """A foundational part is missing, so there is no answer.
+    """A foundational part of `Recovery.gather` is missing, so there is no answer.
 
-    `done`: what there is, by name; hand it to the next `gather` and only the rest is asked for again. `not_done`: the
-    names without a result, whether they failed, were stopped or never begun. `unavailable`: why, for those that failed.
+    `done`: what there is, by name; give it to the next `gather` and only the rest is called again. `not_done`: the
+    names without a result, whether they failed, were stopped or never begun. `unavailable`: the reasons, for those that
+    failed. Rules: docs/runtime/guarding.md#fallbacks-and-parts-that-may-be-missing
+
+    >>> try:
+    ...     recovery.gather({"page": lambda: "text", "price": Part.foundational(float, "unknown")})
+    ... except GatherBlocked as error:
+    ...     print(dict(error.done), error.not_done, error.can_retry)
+    {'page': 'text'} ('price',) False
     """
 
     def __init__(
@@ -215,8 +342,19 @@ class GatherBlocked(RecoveryError):
         return all(one.can_retry for one in self.unavailable.values() if one.is_foundational)
 
 
-class WorkflowHeld(RecoveryError):
-    """Another process, or another part of this one, runs the workflow. `until` (UTC) is when it must have renewed."""
+class WorkflowLocked(RecoveryError):
+    """Another process, or another part of this one, runs the workflow. `until` (UTC) is when its lease ends.
+
+    Rules: docs/runtime/workflows.md
+
+    >>> with Workflow("refund", "order-7", recovery=recovery):
+    ...     try:
+    ...         with Workflow("refund", "order-7", recovery=recovery):
+    ...             pass
+    ...     except WorkflowLocked as error:
+    ...         print(error.workflow, error.workflow_id)
+    refund order-7
+    """
 
     def __init__(self, workflow: str, workflow_id: str, *, owner: str = "", until: datetime | None = None) -> None:
         self.workflow = workflow
@@ -228,7 +366,19 @@ class WorkflowHeld(RecoveryError):
 
 
 class StepChanged(RecoveryError):
-    """A step that was done, or whose outcome is unknown, is asked for with another input than it was begun with."""
+    """A workflow step that was done, or may have been done, is asked for with other arguments than it was begun with.
+
+    `was_done` tells the two apart. Rules: docs/runtime/workflows.md
+
+    >>> with Workflow("refund", "order-7", recovery=recovery) as flow:
+    ...     receipt = flow.step("pay", str, 40)
+    >>> try:
+    ...     with Workflow("refund", "order-7", recovery=recovery) as flow:
+    ...         flow.step("pay", str, 50)
+    ... except StepChanged as error:
+    ...     print(error.step, error.was_done)
+    pay True
+    """
 
     def __init__(self, workflow: str, workflow_id: str, step: str, *, was_done: bool) -> None:
         self.workflow = workflow
@@ -244,12 +394,33 @@ class StepChanged(RecoveryError):
         super().__init__(f"step {step} of workflow {workflow} {workflow_id} {what}")
 
 
-class CheckpointFailed(RecoveryError):
-    """A checkpoint could not be written, read or understood; the text says what to do."""
+class CheckpointError(RecoveryError):
+    """A checkpoint could not be written, read or understood; the text says what to do. A step that was done is never
+    done again.
+
+    Rules: docs/runtime/workflows.md
+
+    >>> flow = Workflow("refund", "order-7", recovery=recovery)
+    >>> try:
+    ...     flow.step("pay", object)  # no JSON, and no codec for it
+    ... except CheckpointError:
+    ...     print("done, but not stored")
+    done, but not stored
+    """
 
 
-class NotConfigured(RecoveryError):
-    """The runtime was asked for something it was not told how to do; the text says what to give it."""
+class ConfigurationError(RecoveryError, ValueError):
+    """A value that could never work, or a part that is not configured; also a ValueError. The text names what would be
+    right.
+
+    Rules: docs/runtime/guarding.md#everything-a-guard-can-be-told
+
+    >>> try:
+    ...     recovery.guard("search", kind="modle")
+    ... except ConfigurationError as error:
+    ...     print(error)
+    guard search: kind 'modle' does not exist; use "model"
+    """
 
 
 def _again(retry_at: datetime | None) -> str:

@@ -16,6 +16,16 @@ _PATIENCE_S = 2.0
 """How long a fork waits for an import in another thread; a fork must never hang because of us."""
 
 
+class AnyLock(Protocol):
+    """A lock of the standard library."""
+
+    def acquire(self, blocking: bool = ..., timeout: float = ...) -> bool:
+        """Wait for it."""
+
+    def release(self) -> None:
+        """Give it back."""
+
+
 class Follower(Protocol):
     """A part of the runtime with threads, locks or files."""
 
@@ -29,12 +39,49 @@ class Follower(Protocol):
         """In the child: forget the parent's threads, connections and queue, and become someone else."""
 
 
+class InChild:
+    """A follower that is concerned by a fork in the child alone."""
+
+    def before_fork(self) -> None:
+        """Nothing is held open."""
+
+    def after_fork_in_parent(self) -> None:
+        """Nothing was given up."""
+
+
+class Halt:
+    """A lock that is held during a fork, by the thread that forks. Two threads may fork at once."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._threads: set[int] = set()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this thread holds the lock for its fork."""
+        return threading.get_ident() in self._threads
+
+    def begin(self, lock: AnyLock) -> bool:
+        """Before the fork; False where another thread kept the lock too long: a fork must never hang because of us."""
+        if lock.acquire(timeout=self._patience_s):
+            self._threads.add(threading.get_ident())
+        return self.is_held
+
+    def end(self, lock: AnyLock) -> None:
+        """After the fork, in the parent."""
+        if self.is_held:
+            self._threads.discard(threading.get_ident())
+            lock.release()
+
+
 _followers: tuple[weakref.ref[Follower], ...] = ()
+_renewals: tuple[Callable[[], None], ...] = ()
 _registering = threading.Lock()
 _importing = threading.RLock()
 _holders: set[int] = set()
 """Threads that are in the middle of a fork and hold the lock on imports."""
 _mark = ""
+_forks = 0
 _is_hooked = False
 
 
@@ -44,6 +91,18 @@ def follow(one: Follower) -> None:
     with _registering:
         _hook()
         _followers = (*(ref for ref in _followers if ref() is not None), weakref.ref(one))
+
+
+def in_child(renew: Callable[[], None]) -> None:
+    """Have a function of a module called in each forked child, for good, once a client follows forks."""
+    global _renewals  # noqa: PLW0603  # see above
+    with _registering:
+        _renewals = (*_renewals, renew)
+
+
+def forks_made() -> int:
+    """Forks of this process since a client follows them; during the renewals of a child, the number of its own fork."""
+    return _forks
 
 
 def process_mark() -> str:
@@ -74,8 +133,10 @@ def _tell(what: Callable[[Follower], None]) -> None:
 
 
 def _before() -> None:
+    global _forks  # noqa: PLW0603  # see above
     if _importing.acquire(timeout=_PATIENCE_S):
         _holders.add(threading.get_ident())
+    _forks += 1
     _tell(lambda one: one.before_fork())
 
 
@@ -87,10 +148,13 @@ def _after_in_parent() -> None:
 
 
 def _after_in_child() -> None:
-    global _registering, _importing  # noqa: PLW0603  # see above
+    global _registering, _importing, _forks  # noqa: PLW0603  # see above
     _registering = threading.Lock()
     _importing = threading.RLock()
     _holders.clear()
+    for renew in _renewals:
+        renew()
+    _forks = 0
     _tell(lambda one: one.after_fork_in_child())
 
 

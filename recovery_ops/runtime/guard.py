@@ -3,279 +3,326 @@
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import (
+    Any,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
-from recovery_ops.rules.facts import Escalated, WaitHeartbeat
-from recovery_ops.rules.model_chain import ModelChain, Needs
-from recovery_ops.rules.policy import Knobs
-from recovery_ops.rules.standing import Alternative
-from recovery_ops.rules.words import Adjustment
-from recovery_ops.runtime.concurrency.awaiting import is_async
-from recovery_ops.runtime.driver import drive, drive_async
-from recovery_ops.runtime.errors import NotConfigured
-from recovery_ops.runtime.misuse import check_numbers, check_result
-from recovery_ops.runtime.operation import ATTEMPT, Attempt, Fallback, Operation, Outcome, Plan
-from recovery_ops.runtime.quick import quick, quick_async
-from recovery_ops.runtime.run import CURRENT
-
-if TYPE_CHECKING:
-    from recovery_ops.runtime.recovery import Recovery
+from recovery_ops.rules.events import Escalated, WaitHeartbeat
+from recovery_ops.rules.policy.model import Settings
+from recovery_ops.rules.resilience.model_chain import ModelChain, Needs
+from recovery_ops.runtime import blocks
+from recovery_ops.runtime.aio.awaitables import is_async
+from recovery_ops.runtime.argument_checks import (
+    Jitter,
+    Permission,
+    check_result,
+)
+from recovery_ops.runtime.blocks import Attempts, Block
+from recovery_ops.runtime.credential_labels import Credentials
+from recovery_ops.runtime.deadline import Duration
+from recovery_ops.runtime.engine import Engine
+from recovery_ops.runtime.errors import ConfigurationError
+from recovery_ops.runtime.executor import execute, execute_async, execute_value
+from recovery_ops.runtime.fast_path import fast_path, fast_path_async
+from recovery_ops.runtime.guard_options import (
+    AllGuardOptions,
+    AnyFallback,
+    BrokenStream,
+    GuardOptions,
+    Kind,
+    Options,
+    check_options,
+    name_of,
+)
+from recovery_ops.runtime.guard_plan import block_plan, guard_plan, operation_of
+from recovery_ops.runtime.guarded import Guarded, GuardWithOthers
+from recovery_ops.runtime.guarded_methods import GuardedMethod, bare, is_in_class
+from recovery_ops.runtime.operation import (
+    Degraded,
+    Fallback,
+    Outcome,
+    Plan,
+)
+from recovery_ops.runtime.retry_conditions import RetryOn
+from recovery_ops.runtime.run_context import source_of_run
 
 P = ParamSpec("P")
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
-AnyFallback = Callable[..., Any] | Fallback
+F = TypeVar("F")
+AnyFunction = Callable[..., Any]
 
 
-class Guarded(Protocol[P, R_co]):
-    """A guarded callable: called like the one it guards. `outcome` takes the same arguments and says how the result
-    was come by (`Outcome`, awaited where the callable is async)."""
+class GuardDecorator:
+    """What `recovery.guard("name", …)` returns: a decorator for sync and async callables."""
 
-    __name__: str
-    operation: Operation
-    outcome: Callable[..., Any]
+    def __init__(self, recovery: Engine, name: str | None, options: Options) -> None:
+        self._recovery, self._name, self._options = recovery, name, options
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Call it."""
+    def __call__(self, function: Callable[P, R], /) -> Guarded[P, R]:
+        """Guard a callable."""
+        made: Guarded[P, R] = _guarded_by(self._recovery, self._name, function, self._options)
+        return made
 
+    def __enter__(self) -> Block:
+        """Guard a block of code: one attempt, never retried, counted and rejected like a call."""
+        plan = block_plan(self._recovery, self._name, self._options, is_single=True)
+        return blocks.enter(self._recovery, plan).__enter__()
 
-class Said(TypedDict, total=False):
-    """What a developer may say at a guard; what is not said is the most restrictive."""
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        return blocks.innermost().__exit__(kind, error, trace)
 
-    kind: str
-    """`operation` (the default), `model`, `tool`, `document` or `sandbox`: their deadlines and retries differ."""
-    breaker: str
-    """The name of a shared backend; default: the operation's own."""
-    fallback: AnyFallback | Sequence[AnyFallback] | None
-    """Alternatives in order, each called with the same arguments."""
-    optional: bool
-    """Leave it out (`Degraded`) rather than fail."""
-    is_destructive: bool
-    """True, the default, retries only after failures that prove nothing was done. False: it may be done twice."""
-    fallback_allowed: bool
-    """False where a wrong answer is worse than none."""
-    source: str
-    """Who waits, where it is not whoever the run says."""
-    max_retries: int | None
-    base_delay_s: float | None
-    deadline_s: float | None
-    """Of one attempt. Tasks are cancelled; threads are handed what is left (`attempt().deadline_s`)."""
-    knobs: Knobs | None
-    """Every other number of the rules."""
-    idempotency_key: Callable[..., str] | None
-    """Makes the key from the arguments; with a key an operation may be repeated."""
-    refresh_credentials: Callable[[], Any] | None
-    refresh_evidence: Callable[[], Any] | None
-    adjusts_max_tokens: bool
-    """The callable obeys `attempt().max_tokens`."""
-    provider: str | None
-    model: str | None
-    tool: str | None
-    region: str | None
-    """Where what answers stands (`cloud.region`); without it the resource's, of `OTEL_RESOURCE_ATTRIBUTES`, counts."""
-    chain: ModelChain | None
-    """Models in order; the callable asks `attempt().model or <the first>`."""
-    needs: Callable[..., Needs] | None
-    """What a request needs of a model, from the arguments."""
-    on_heartbeat: Callable[[WaitHeartbeat], Any] | None
-    """Told every 30 s that a long wait goes on."""
-    ask_user: Callable[[Escalated], Any] | None
-    """Puts a question to the user of a foreground run, where the policy has one asked: True makes the call once more,
-    False does not, None is no answer. Without it, and in background, the question goes to its queue."""
+    async def __aenter__(self) -> Block:
+        plan = block_plan(self._recovery, self._name, self._options, is_single=True)
+        return await (await blocks.enter_async(self._recovery, plan)).__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        return await blocks.innermost().__aexit__(kind, error, trace)
 
 
-class Guards:
-    """The part of `Recovery` that makes guards."""
+class Guards(Engine):
+    """An engine that makes guards."""
 
-    def guard(self, name: str | None = None, **said: Unpack[Said]) -> Callable[[Callable[P, R]], Guarded[P, R]]:
-        """A decorator for sync and async callables. `name` is the operation; default: the function's name.
+    def attempts(self, name: str, /, **options: Unpack[GuardOptions]) -> Attempts:
+        """Attempts of a block of code, with the retries of a guard.
 
-        The live policy may change every number; it can never widen `is_destructive`, `optional` or the fallbacks.
-        NotConfigured for numbers that no policy may hold, and for generators: their work begins after the call.
-        Guarded calls raise RecoveryExhausted, CircuitOpen, GateClosed, DeadlineExceeded or RunStopped; cancels pass.
+        `async for` and `async with` likewise; there the block is cancelled at its timeout. The options are those of
+        `guard`. Raises what a guarded call raises. Rules: docs/runtime/guarding.md#blocks-and-single-calls
+
+        >>> with recovery.run("answer", source="main_agent"):
+        ...     for attempt in recovery.attempts("search_web", read_only=True):
+        ...         with attempt:
+        ...             if attempt.number < 3:
+        ...                 raise ConnectionResetError("reset")
+        >>> attempt.number
+        3
         """
+        sources = self.desired.policy.foreground_sources
+        given = check_options(f"attempts {name}", sources, cast("AllGuardOptions", options))
+        return Attempts(self, block_plan(self, name, given))
 
-        def decorate(function: Callable[P, R]) -> Guarded[P, R]:
-            recovery = cast("Recovery", self)
-            if recovery.is_off:
-                return cast("Guarded[P, R]", _bare(function, said.get("idempotency_key")))
-            operation = name or function.__name__
-            check_numbers(f"guard {operation}", said)
-            check_result(f"guard {operation}", function)
-            plan = _plan(recovery, operation, function, said)
-            is_awaited = is_async(function)
-            made = _guarded_async(recovery, plan) if is_awaited else _guarded(recovery, plan)
-            return cast("Guarded[P, R]", made)
+    def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a function once under a guard of its own name, with the settings of that operation.
 
-        return decorate
+        Rules: docs/runtime/guarding.md#blocks-and-single-calls
 
-
-def _keyed(function: Callable[..., Any], key: Callable[..., str]) -> Callable[..., Any]:
-    """The function with its idempotency key in force, and nothing else."""
-
-    @functools.wraps(function)
-    def keyed(*args: Any, **kwargs: Any) -> Any:
-        token = ATTEMPT.set(Attempt(idempotency_key=key(*args, **kwargs)))
-        try:
+        >>> recovery.call(len, "abc")
+        3
+        """
+        if self.is_off or operation_of(function) is not None:
             return function(*args, **kwargs)
-        finally:
-            ATTEMPT.reset(token)
+        name = name_of(function)
+        check_result(f"call {name}", function)
+        known = self.operations.get(name)
+        plan = guard_plan(self, name, function, Options(), known)
+        made: Callable[P, R] = (_guarded_async if is_async(function) else _guarded)(self, plan)
+        return made(*args, **kwargs)
 
-    @functools.wraps(function)
-    async def keyed_async(*args: Any, **kwargs: Any) -> Any:
-        token = ATTEMPT.set(Attempt(idempotency_key=key(*args, **kwargs)))
-        try:
-            return await function(*args, **kwargs)
-        finally:
-            ATTEMPT.reset(token)
+    @overload
+    def guard(self, function: Callable[P, R], /) -> Guarded[P, R]: ...
+    @overload
+    def guard(
+        self,
+        name: str | None = None,
+        /,
+        *,
+        optional: Literal[False] = False,
+        fallback: None = None,
+        **options: Unpack[GuardOptions],
+    ) -> GuardDecorator: ...
+    @overload
+    def guard(
+        self,
+        name: str | None = None,
+        /,
+        *,
+        optional: Literal[True],
+        fallback: None = None,
+        **options: Unpack[GuardOptions],
+    ) -> GuardWithOthers[Degraded]: ...
+    @overload
+    def guard(
+        self,
+        name: str | None = None,
+        /,
+        *,
+        optional: Literal[False] = False,
+        fallback: Callable[..., F] | Fallback[F] | Sequence[Callable[..., F] | Fallback[F]],
+        **options: Unpack[GuardOptions],
+    ) -> GuardWithOthers[F]: ...
+    @overload
+    def guard(self, name: str | None = None, /, **options: Unpack[AllGuardOptions]) -> GuardWithOthers[Any]: ...
+    def guard(
+        self,
+        name: str | AnyFunction | None = None,
+        /,
+        *,
+        kind: Kind = "operation",
+        breaker: str = "",
+        fallback: AnyFallback | Sequence[AnyFallback] | None = None,
+        fallback_allowed: bool = True,
+        optional: bool = False,
+        foundational: bool = False,
+        idempotent: bool | None = None,
+        read_only: bool = False,
+        idempotency_key: Callable[..., str] | None = None,
+        permission: Permission = "stop",
+        source: str = "",
+        max_retries: int | None = None,
+        base_delay: Duration | None = None,
+        jitter: Jitter = "additive",
+        retry_on: RetryOn | None = None,
+        retry_if: Callable[[Any], Any] | None = None,
+        retry_result: Callable[[Any], Any] | None = None,
+        attempt_timeout: Duration | None = None,
+        response_timeout: Duration | None = None,
+        first_token_timeout: Duration | None = None,
+        stall_timeout: Duration | None = None,
+        on_broken_stream: BrokenStream = "error",
+        whole_streams: bool = False,
+        finish_reason_required: bool = True,
+        timeout: Duration | None = None,
+        settings: Settings | None = None,
+        reraise: bool | None = None,
+        refresh_credentials: Callable[[], Any] | None = None,
+        refresh_evidence: Callable[[], Any] | None = None,
+        adjusts_max_tokens: bool = False,
+        provider: str | None = None,
+        model: str | None = None,
+        tool: str | None = None,
+        polling: bool = False,
+        region: str | None = None,
+        chain: ModelChain | None = None,
+        needs: Callable[..., Needs] | None = None,
+        credentials: Credentials | None = None,
+        on_heartbeat: Callable[[WaitHeartbeat], Any] | None = None,
+        ask_user: Callable[[Escalated], Any] | None = None,
+    ) -> Any:
+        """Guard a sync or async function: `@recovery.guard` or `@recovery.guard("name", …)`.
 
-    return keyed_async if is_async(function) else keyed
+        `name` is the operation; without it the function's name. Durations are seconds or a timedelta.
+
+        - `kind`: `operation`, `model`, `tool`, `document` or `sandbox`; they differ in retries and timeouts.
+        - `breaker`: a backend that several operations share; without it the operation has its own.
+        - `fallback`: alternatives in order, called with the same arguments. `fallback_allowed=False`: none, ever.
+        - `optional`: after a failure the result is `Degraded`. `foundational`: a transient failure that stays after all
+          retries and fallbacks raises StopRun, which ends the run.
+        - `idempotent`: a repetition does no harm; the default is True for models and otherwise False, where only
+          failures that prove that nothing was done are retried. `read_only` implies it.
+        - `idempotency_key`: makes the key of a call from its arguments; a call with a key may be repeated.
+        - `permission`: `stop` ends the run after a 401 or 403 that has no other way; `tell_model` makes it an error
+          like a 404, as for pages of the open web.
+        - `source`: who waits for the result; without it the run's source.
+        - `max_retries`, `base_delay`: retries after the first attempt, and the first wait. `jitter`: `additive` makes a
+          wait up to a quarter longer; `full` draws it from 0 to the delay, unless the server named a time.
+        - `retry_on`, `retry_if`, `retry_result`: exception types, a predicate on the exception, and one on the result
+          (True: the attempt failed) that are transient too. They widen the rules; what may do harm twice, the
+          background, the policy and its numbers still bind. A result that is rejected in the end is never returned: the
+          call raises RecoveryExhausted, also with `reraise`, and its report has the `last_result`.
+        - `attempt_timeout` limits one attempt, `timeout` the whole call with its waits. A task is cancelled then; a
+          thread is not interrupted, and finds what is left in `attempt().remaining_s`.
+        - `response_timeout`, `first_token_timeout`, `stall_timeout`: how long an attempt may be silent while a fallback
+          or another model is ready; models have 30, 12 and 15 s. A thread is left behind then.
+        - `on_broken_stream`: after a stream broke of which the caller has a part, `error` raises, `restart` begins anew
+          on the next model or fallback, `continue` also goes on where the model's entry has `can_continue`.
+          `whole_streams` reads each stream to its end first, so that every break is retried.
+          `finish_reason_required=False` accepts a stream with text from a server that never sends a `finish_reason`.
+        - `settings`: every other number.
+        - `reraise`: True raises the function's own last exception, False always RecoveryExhausted; without it the
+          function's own where nothing was tried, and RecoveryExhausted after a retry or a fallback.
+        - `refresh_credentials`, `refresh_evidence`: called after a 401 or a 412, before the one retry.
+        - `adjusts_max_tokens`: the function uses `attempt().max_tokens`.
+        - `chain`, `needs`: models in order; the function uses `attempt().model`. `needs` says what a request needs.
+        - `credentials`: labels of keys in order, never the keys; the function uses the key of `attempt().credential`.
+        - `provider`, `model`, `tool`, `region`: attributes of the events.
+        - `polling`: a tool that is called until its result changes; its repeated calls in a run are not counted.
+        - `on_heartbeat`: called every 30 s of a long wait.
+        - `ask_user`: asks the user of a foreground run, where the policy has a queue for it: True makes the call once
+          more, False does not, None is no answer.
+
+        The live policy may change every number; it never widens `idempotent`, `optional` or `fallback`.
+        ConfigurationError (a ValueError) for a value that could never work, for a generator function, and where another
+        guard of this name was declared otherwise. Rules: docs/runtime/guarding.md#everything-a-guard-can-be-told
+
+        >>> pages = iter([ConnectionResetError("reset"), "a page"])
+        >>> @recovery.guard("fetch", read_only=True, max_retries=2)
+        ... def fetch(url: str) -> str:
+        ...     page = next(pages)
+        ...     if isinstance(page, Exception):
+        ...         raise page
+        ...     return page
+        >>> fetch("https://example.org")
+        'a page'
+        """
+        given: AllGuardOptions = {one: value for one, value in locals().items() if one not in ("self", "name")}  # type: ignore[assignment]  # the parameters are the keys; a test compares them
+        function = None if name is None or isinstance(name, str) else name
+        operation = name if isinstance(name, str) else None
+        if name == "":
+            raise ConfigurationError("a guard's name must not be empty; leave it out for the function's own")
+        whose, sources = f"guard {operation or ''}".strip(), self.desired.policy.foreground_sources
+        options = Options(**given) if self.is_off else check_options(whose, sources, given)
+        if function is not None:
+            return _guarded_by(self, None, function, options)
+        return GuardDecorator(self, operation, options)
 
 
-def _bare(function: Callable[..., Any], key: Callable[..., str] | None) -> Callable[..., Any]:
-    """Switched off: the function itself, but for what the program counts on.
-
-    Whoever asks it for an `outcome` must get one, and a provider that is to know repetitions must get the key.
-    """
-    if key is not None:
-        function = _keyed(function, key)
-
-    def outcome(*args: Any, **kwargs: Any) -> Outcome:
-        return Outcome(function(*args, **kwargs))
-
-    async def outcome_async(*args: Any, **kwargs: Any) -> Outcome:
-        return Outcome(await function(*args, **kwargs))
-
-    made = function
-    try:
-        setattr(made, "outcome", None)  # noqa: B010  # whether it takes attributes: methods and built-in ones do not
-    except AttributeError:
-        made = functools.update_wrapper(functools.partial(function), function)
-    made.outcome = outcome_async if is_async(function) else outcome  # type: ignore[attr-defined]
-    return made
+def _guarded_by(recovery: Engine, name: str | None, function: AnyFunction, options: Options) -> Any:
+    if isinstance(function, (staticmethod, classmethod)) or not callable(function):
+        raise ConfigurationError(f"{function!r} is not callable; place the guard below @staticmethod and @classmethod")
+    if recovery.is_off:
+        made = bare(function, name or str(getattr(function, "__name__", "")), options.idempotency_key)
+    else:
+        operation = name or name_of(function)
+        check_result(f"guard {operation}", function, may_stream=options.kind == "model")
+        plan = guard_plan(recovery, operation, function, options)
+        made = _guarded_async(recovery, plan) if is_async(function) else _guarded(recovery, plan)
+    return GuardedMethod(made) if is_in_class(function) else made
 
 
-def _plan(recovery: Recovery, name: str, function: Callable[..., Any], said: Said) -> Plan:
-    operation = recovery.operation(
-        name,
-        kind=said.get("kind", "operation"),
-        breaker=said.get("breaker", ""),
-        code=_knobs(said),
-        provider=said.get("provider"),
-        region=said.get("region"),
-        chain=said.get("chain"),
-    )
-    hooks = {
-        Adjustment.REFRESH_CREDENTIALS: said.get("refresh_credentials"),
-        Adjustment.REFRESH_EVIDENCE: said.get("refresh_evidence"),
-    }
-    given = {adjustment: hook for adjustment, hook in hooks.items() if hook is not None}
-    fixes = set(given) | ({Adjustment.MAX_TOKENS} if said.get("adjusts_max_tokens") else set())
-    key = said.get("idempotency_key")
-    alternatives = _alternatives(recovery, name, function, said.get("fallback"))
-    operation.declare(other for other, _ in alternatives)
-    return Plan(
-        operation=operation,
-        function=function,
-        source=said.get("source", ""),
-        is_optional=said.get("optional", False),
-        is_repeatable=not said.get("is_destructive", True),
-        alternatives=alternatives,
-        fixes=frozenset(fixes),
-        hooks=given,
-        idempotency_key=key,
-        model=said.get("model"),
-        tool=said.get("tool"),
-        needs=said.get("needs"),
-        on_heartbeat=said.get("on_heartbeat"),
-        ask_user=said.get("ask_user"),
-    )
+def _guarded(recovery: Engine, plan: Plan) -> Callable[..., Any]:
+    """The fast path, and beside it the way that always climbs the ladder and says how the result was come by."""
 
-
-def _guarded(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
-    """The quick path, and beside it the way that always climbs the ladder and says how the result was come by."""
-
-    def outcome(*args: Any, **kwargs: Any) -> Outcome:
+    def outcome(*args: Any, **kwargs: Any) -> Outcome[Any] | Awaitable[Outcome[Any]]:
         """Like the call itself, but says how the result was come by."""
-        next(plan.operation.cell(plan.source or _source()).started)
-        return drive(recovery, plan, args, kwargs)
+        next(plan.operation.cell(plan.source or source_of_run() or recovery.default_source).started)
+        return execute(recovery, plan, args, kwargs)
 
     @functools.wraps(plan.function)
-    def keyed(*args: Any, **kwargs: Any) -> Any:
-        return outcome(*args, **kwargs).value
+    def climbing(*args: Any, **kwargs: Any) -> Any:
+        next(plan.operation.cell(plan.source or source_of_run() or recovery.default_source).started)
+        return execute_value(recovery, plan, args, kwargs)
 
-    # A key must travel with the first attempt too.
-    guarded: Any = quick(recovery, plan) if plan.idempotency_key is None else keyed
+    # A key must travel with the first attempt too, and a timeout of the whole call holds for it.
+    guarded: Any = fast_path(recovery, plan) if plan.is_plain else climbing
     guarded.outcome, guarded.operation = outcome, plan.operation
     made: Callable[..., Any] = guarded
     return made
 
 
-def _guarded_async(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
+def _guarded_async(recovery: Engine, plan: Plan) -> Callable[..., Any]:
     """The same for tasks."""
 
-    async def outcome(*args: Any, **kwargs: Any) -> Outcome:
+    async def outcome(*args: Any, **kwargs: Any) -> Outcome[Any]:
         """Like the call itself, but says how the result was come by."""
-        next(plan.operation.cell(plan.source or _source()).started)
-        return await drive_async(recovery, plan, args, kwargs)
+        next(plan.operation.cell(plan.source or source_of_run() or recovery.default_source).started)
+        return await execute_async(recovery, plan, args, kwargs)
 
     @functools.wraps(plan.function)
-    async def keyed(*args: Any, **kwargs: Any) -> Any:
+    async def climbing(*args: Any, **kwargs: Any) -> Any:
         return (await outcome(*args, **kwargs)).value
 
-    guarded: Any = quick_async(recovery, plan) if plan.idempotency_key is None else keyed
+    guarded: Any = fast_path_async(recovery, plan) if plan.is_plain else climbing
     guarded.outcome, guarded.operation = outcome, plan.operation
     made: Callable[..., Any] = guarded
     return made
-
-
-def _source() -> str:
-    scope = CURRENT.get()
-    return scope.source if scope else ""
-
-
-def _knobs(said: Said) -> Knobs:
-    own = Knobs(
-        max_retries=said.get("max_retries"),
-        max_retries_background=said.get("max_retries"),
-        base_delay_s=said.get("base_delay_s"),
-        call_deadline_s=said.get("deadline_s"),
-        fallback_allowed=None if said.get("fallback_allowed", True) else False,
-    )
-    knobs = said.get("knobs")
-    return own if knobs is None else own.over(knobs)
-
-
-def _alternatives(
-    recovery: Recovery,
-    name: str,
-    function: Callable[..., Any],
-    given: AnyFallback | Sequence[AnyFallback] | None,
-) -> tuple[tuple[Alternative, Callable[..., Any]], ...]:
-    if given is None:
-        return ()
-    found = []
-    for one in [given] if isinstance(given, Fallback) or callable(given) else list(given):
-        fallback = one if isinstance(one, Fallback) else Fallback(one)
-        guarded = getattr(fallback.function, "operation", None)
-        raw = inspect.unwrap(fallback.function) if guarded is not None else fallback.function
-        check_result(f"fallback of {name}", raw)
-        if is_async(raw) and not is_async(function):
-            raise NotConfigured(f"{name} is not async, so its fallback {raw.__name__} must not be async either")
-        if guarded is None:
-            guarded = recovery.operation(
-                fallback.name or getattr(raw, "__name__", f"{name}.fallback"), kind="undeclared"
-            )
-        if guarded.name == name:
-            raise NotConfigured(f"{name} cannot be its own fallback; give the fallback another name")
-        alternative = Alternative(
-            standing=guarded.standing,
-            is_repeatable=not fallback.is_destructive,
-            warning=fallback.warning,
-            data_age_s=fallback.data_age_s,
-            feature=fallback.feature,
-        )
-        found.append((alternative, raw))
-    return tuple(found)

@@ -6,8 +6,8 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from recovery_ops.rules.facts import Instance
-from recovery_ops.rules.records import dataclass
+from recovery_ops.rules.events import Instance
+from recovery_ops.rules.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path

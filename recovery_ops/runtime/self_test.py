@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from recovery_ops.runtime.errors import RecoveryError, Refused
-from recovery_ops.runtime.recovery import Recovery
+from recovery_ops.runtime.client import Recovery
+from recovery_ops.runtime.errors import CallRejected, RecoveryError
 
 OPERATION = "self_test"
 
@@ -18,7 +18,7 @@ def fail_once(recovery: Recovery) -> int:
     """Fail once, recover, tell; return how often it was tried."""
     tries = 0
 
-    @recovery.guard(OPERATION, is_destructive=False)
+    @recovery.guard(OPERATION, read_only=True)
     def call() -> int:
         nonlocal tries
         tries += 1
@@ -36,7 +36,7 @@ def outcome(recovery: Recovery) -> tuple[str, bool]:
     """
     try:
         return f"{OPERATION} failed once and succeeded at try {fail_once(recovery)}.", True
-    except Refused as refused:
+    except CallRejected as refused:
         return f"Nothing failed: {refused}.", False
     except (RecoveryError, TimeoutError) as ended:
         return f"{OPERATION} failed, and was not made good: {ended}.", True

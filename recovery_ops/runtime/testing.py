@@ -1,14 +1,14 @@
-"""For tests of agents: a clock you push, a world you script, the facts you read back. Nothing here sleeps.
+"""For tests of agents: a clock you push, a world you script, the events you read back. Nothing here sleeps.
 
-from recovery_ops.rules.facts import RetryScheduled
+from recovery_ops.rules.events import RetryScheduled
 from recovery_ops.runtime import testing
 
 lab = testing.Lab()
-search = lab.recovery.guard("search", is_destructive=False)(lab.script(529, 529, "found it"))
+search = lab.recovery.guard("search", read_only=True)(lab.script(529, 529, "found it"))
 with lab.recovery.run(source="main_agent"):
     assert search() == "found it"
 assert lab.waits == [0.5, 1.0]
-assert [fact.attempt for fact in lab.facts_of(RetryScheduled)] == [2, 3]
+assert [event.attempt for event in lab.events_of(RetryScheduled)] == [2, 3]
 """
 
 from __future__ import annotations
@@ -22,23 +22,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from recovery_ops.rules.facts import Fact
-from recovery_ops.rules.intent import NOTHING_DESIRED, Desired, Override
-from recovery_ops.rules.scope import Scope
-from recovery_ops.rules.steps import Cause
+from recovery_ops.rules.desired_state import NOTHING_DESIRED, Desired, Override
+from recovery_ops.rules.enums import State
+from recovery_ops.rules.events import Event
+from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.resilience.steps import Cause
 from recovery_ops.rules.tools.transcript import faults as transcript_faults
-from recovery_ops.rules.words import State
+from recovery_ops.runtime.aio.libraries import current_library
+from recovery_ops.runtime.aio.waker import Waker
+from recovery_ops.runtime.client import Recovery
 from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.concurrency.task_libraries import current_library
-from recovery_ops.runtime.concurrency.waiting import Waker
+from recovery_ops.runtime.error_signals import Response
 from recovery_ops.runtime.limits import NO_LIMITS, Limits
-from recovery_ops.runtime.recovery import Recovery
-from recovery_ops.runtime.retrying import OnRetry
-from recovery_ops.runtime.signals import Response
+from recovery_ops.runtime.run_retries import OnRetry
 
-AnyFact = TypeVar("AnyFact", bound=Fact)
+AnyEvent = TypeVar("AnyEvent", bound=Event)
 
-__all__ = ["AsyncScript", "Facts", "HttpError", "Lab", "PushedClock", "PushedWaker", "Script", "transcript_faults"]
+__all__ = [
+    "AsyncScript",
+    "HttpError",
+    "Lab",
+    "PushedClock",
+    "PushedWaker",
+    "RecordedEvents",
+    "Script",
+    "transcript_faults",
+]
 
 
 class PushedClock(Clock):
@@ -79,16 +88,19 @@ class PushedWaker(Waker):
         self._planned.append((self._clock.now() + in_s, what))
         self._planned.sort(key=lambda plan: plan[0])
 
-    def wait(self, delay_s: float) -> Cause:
+    def wait(self, delay_s: float, since: int) -> Cause:
         """Time passes at once, up to the end or to what was planned before it."""
+        if self.changes != since:
+            return Cause.CHANGED
         until = self._begin(delay_s)
         return self._end(until, has_changed=self._do_planned(until))
 
-    async def wait_async(self, delay_s: float) -> Cause:
+    async def wait_async(self, delay_s: float, since: int) -> Cause:
         """Like `wait`; other tasks get their turn, and a cancel passes, as in a wait that takes time."""
-        until = self._begin(delay_s)
-        has_changed = self._do_planned(until)
-        await current_library().wait(self, 0.0)
+        was_changed = self.changes != since
+        until = self._clock.now() if was_changed else self._begin(delay_s)
+        has_changed = was_changed or self._do_planned(until)
+        await current_library().wait(self, 0.0, self.changes)
         return self._end(until, has_changed=has_changed)
 
     def _begin(self, delay_s: float) -> float:
@@ -101,9 +113,9 @@ class PushedWaker(Waker):
             return False
         due, what = self._planned.pop(0)
         self._clock.push(due - self._clock.now())
-        generation = self._generation
+        before = self.changes
         what()
-        return self._generation != generation
+        return self.changes != before
 
     def _end(self, until: float, *, has_changed: bool) -> Cause:
         if has_changed:
@@ -112,19 +124,19 @@ class PushedWaker(Waker):
         return Cause.ELAPSED
 
 
-class Facts:
-    """Keeps every fact, with the source and run it came from."""
+class RecordedEvents:
+    """Keeps every event, with the source and run it came from."""
 
     def __init__(self) -> None:
-        self.all: list[Fact] = []
+        self.all: list[Event] = []
         self.sources: list[str] = []
         self.runs: list[str] = []
 
     def emit(
-        self, fact: Fact, source: str = "", is_foreground: bool = False, run: str = "", policy_version: str = ""
+        self, event: Event, source: str = "", is_foreground: bool = False, run: str = "", policy_version: str = ""
     ) -> None:
         """Keep it."""
-        self.all.append(fact)
+        self.all.append(event)
         self.sources.append(source)
         self.runs.append(run)
 
@@ -190,6 +202,8 @@ class Lab:
         desired: Desired = NOTHING_DESIRED,
         limits: Limits = NO_LIMITS,
         on_retry: OnRetry | None = None,
+        reraise: bool | None = None,
+        default_source: str = "",
         chance: Callable[[], float] = lambda: 0.0,
         directory: Path | str | None = None,
     ) -> None:
@@ -199,13 +213,15 @@ class Lab:
             weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
         self.clock = PushedClock()
         self.waker = PushedWaker(self.clock)
-        self.read = Facts()
+        self.read = RecordedEvents()
         self.recovery = Recovery(
             service,
             instance="lab-1",
             url="",
             directory=directory,
             limits=limits,
+            reraise=reraise,
+            default_source=default_source,
             on_retry=on_retry,
             desired=desired,
             clock=self.clock,
@@ -216,8 +232,8 @@ class Lab:
         )
 
     @property
-    def facts(self) -> list[Fact]:
-        """Every fact so far, in order."""
+    def events(self) -> list[Event]:
+        """Every event so far, in order."""
         return self.read.all
 
     @property
@@ -225,9 +241,9 @@ class Lab:
         """Every wait so far, in seconds."""
         return self.waker.waits
 
-    def facts_of(self, kind: type[AnyFact]) -> list[AnyFact]:
-        """The facts of one kind."""
-        return [fact for fact in self.read.all if isinstance(fact, kind)]
+    def events_of(self, kind: type[AnyEvent]) -> list[AnyEvent]:
+        """The events of one kind."""
+        return [event for event in self.read.all if isinstance(event, kind)]
 
     def script(self, *outcomes: Any, takes_s: float = 0.0) -> Script:
         """A callable that plays these outcomes, each taking so long."""
@@ -239,7 +255,7 @@ class Lab:
 
     def trip(self, name: str, *, seconds: float = 3600.0, reason: str = "a drill") -> None:
         """What an operator does in the console: the breakers of this name refuse every call for so long."""
-        self.release(name)
+        self.clear_override(name)
         now = self.clock.wall()
         override = Override(
             id=f"trip-{name}",
@@ -253,7 +269,7 @@ class Lab:
         )
         self._desire((*self.recovery.desired.overrides, override))
 
-    def release(self, name: str) -> None:
+    def clear_override(self, name: str) -> None:
         """Take a trip back."""
         self._desire(tuple(one for one in self.recovery.desired.overrides if one.id != f"trip-{name}"))
 

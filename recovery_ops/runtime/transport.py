@@ -1,4 +1,4 @@
-"""HTTP to one server, for facts out and the desired state in; imported in a background thread, because it is heavy.
+"""HTTP to one server, for events out and the desired state in; imported in a background thread, because it is heavy.
 
 No redirects (a redirect is an answer, and not a yes), no retries of its own, bodies of bounded size, and a deadline
 for the whole of an answer. Proxies are those of the environment, and none for this machine itself.
@@ -22,7 +22,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from recovery_ops import __version__
-from recovery_ops.rules.records import dataclass
+from recovery_ops.rules.lazy_dataclass import dataclass
 from recovery_ops.runtime.clock import Clock
 
 ASKED_CAP_S = 300.0

@@ -1,6 +1,6 @@
-"""What travels between an agent and the console: facts as log events one way, the desired state the other."""
+"""What travels between an agent and the console: events as log events one way, the desired state the other."""
 
-from recovery_ops.wire.desired import (
+from recovery_ops.wire.desired_state import (
     DesiredInvalid,
     config_hash,
     desired_document,
@@ -9,7 +9,17 @@ from recovery_ops.wire.desired import (
     parse_scope,
     scope_document,
 )
-from recovery_ops.wire.events import Decoded, WireEvent, canonical, category_of, decode, encode, sentence, state_of
+from recovery_ops.wire.events import (
+    Decoded,
+    WireEvent,
+    canonical,
+    category_of,
+    decode,
+    encode,
+    required_attributes,
+    sentence,
+    state_of,
+)
 
 __all__ = [
     "Decoded",
@@ -24,6 +34,7 @@ __all__ = [
     "override_document",
     "parse_desired",
     "parse_scope",
+    "required_attributes",
     "scope_document",
     "sentence",
     "state_of",

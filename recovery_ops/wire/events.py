@@ -1,4 +1,4 @@
-"""Facts to and from OpenTelemetry log events: plain names and values, so that any SDK can speak and read them."""
+"""Events to and from OpenTelemetry log events: plain names and values, so that any SDK can speak and read them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from enum import StrEnum
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from recovery_ops.rules.facts import BreakerStateChanged, Fact, FailureClassified, Record
-from recovery_ops.rules.records import dataclass
-from recovery_ops.rules.words import STATE_ALIASES, Category, State
+from recovery_ops.rules.enums import STATE_ALIASES, Category, State
+from recovery_ops.rules.events import BreakerStateChanged, Event, FailureClassified, Record
+from recovery_ops.rules.lazy_dataclass import dataclass
 from recovery_ops.wire import names
 
 Attributes = Mapping[str, Any]
@@ -32,9 +32,9 @@ class WireEvent:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A fact read back, and what was wrong with its attributes (a warning each; nothing is rejected for them)."""
+    """An event read back, and what was wrong with its attributes (a warning each; nothing is rejected for them)."""
 
-    fact: Fact
+    event: Event
     warnings: tuple[str, ...] = ()
 
 
@@ -49,41 +49,41 @@ class _Field:
 
 def encode(record: Record) -> WireEvent:
     """One record as an event: name, severity, attributes, and a sentence for people as body."""
-    fact = record.fact
-    kind = type(fact)
-    event = names.EVENTS[kind]
+    event = record.event
+    kind = type(event)
+    spec = names.EVENTS[kind]
     attributes: dict[str, Any] = {
         names.UID: record.uid,
         names.SEQUENCE_NUMBER: record.sequence_number,
         names.POLICY_VERSION: record.policy_version,
     }
-    if fact.operation:
-        attributes[names.OPERATION] = fact.operation
+    if event.operation:
+        attributes[names.OPERATION] = event.operation
     if record.source:
         attributes[names.QUERY_SOURCE] = record.source
         attributes[names.IS_FOREGROUND] = record.is_foreground
     if record.run:
         attributes[names.RUN] = record.run
     for field in _FIELDS[kind]:
-        value = getattr(fact, field.name)
+        value = getattr(event, field.name)
         if value is not None and (field.is_required or value != field.default):
             attributes[field.attribute] = _plain(value)
     return WireEvent(
-        event_name=event.full_name,
-        severity=_severity(fact, event.severity),
+        event_name=spec.full_name,
+        severity=_severity(event, spec.severity),
         at_ns=record.at_ns,
         attributes=attributes,
-        body=sentence(fact),
+        body=sentence(event),
         trace_id=record.trace_id,
         span_id=record.span_id,
     )
 
 
 def decode(event_name: str, attributes: Attributes) -> Decoded | None:
-    """The fact that an event states; None for an event that is not ours.
+    """The event that an event states; None for an event that is not ours.
 
     Missing or unreadable attributes become the field's default (or the most cautious value) and a warning, because a
-    fact with a gap is worth more than no fact.
+    event with a gap is worth more than no event.
     """
     short = names.event_name_of(event_name)
     if short is None:
@@ -116,6 +116,11 @@ def canonical(attributes: Attributes) -> dict[str, Any]:
     return given
 
 
+def required_attributes(kind: type[Event]) -> tuple[str, ...]:
+    """The attributes that each event of this kind has."""
+    return tuple(field.attribute for field in _FIELDS[kind] if field.is_required)
+
+
 def state_of(spelling: object) -> State:
     """A breaker state from any spelling taken in; ValueError for none of ours."""
     text = str(spelling).strip().lower()
@@ -128,20 +133,20 @@ def category_of(spelling: object) -> Category:
     return Category(names.VALUE_ALIASES.get(text, text))
 
 
-def sentence(fact: Fact) -> str:
+def sentence(event: Event) -> str:
     """A short display sentence; nothing ever decides by it."""
-    what = names.EVENTS[type(fact)].name.replace("_", " ")
-    if isinstance(fact, BreakerStateChanged):
-        return f"{fact.breaker}: {fact.previous_state.value} → {fact.state.value} ({fact.trigger.value})"
-    if isinstance(fact, FailureClassified):
-        return f"{fact.operation}: {fact.category.value}, attempt {fact.attempt}"
-    return f"{fact.operation}: {what}" if fact.operation else what
+    what = names.EVENTS[type(event)].name.replace("_", " ")
+    if isinstance(event, BreakerStateChanged):
+        return f"{event.breaker}: {event.previous_state.value} → {event.state.value} ({event.trigger.value})"
+    if isinstance(event, FailureClassified):
+        return f"{event.operation}: {event.category.value}, attempt {event.attempt}"
+    return f"{event.operation}: {what}" if event.operation else what
 
 
-def _severity(fact: Fact, usual: int) -> int:
-    if isinstance(fact, BreakerStateChanged):
-        return names.WARN if fact.state in (State.OPEN, State.FORCED_OPEN) else names.INFO
-    if isinstance(fact, FailureClassified) and fact.category is Category.BUG:
+def _severity(event: Event, usual: int) -> int:
+    if isinstance(event, BreakerStateChanged):
+        return names.WARN if event.state in (State.OPEN, State.FORCED_OPEN) else names.INFO
+    if isinstance(event, FailureClassified) and event.category is Category.BUG:
         return names.ERROR
     return usual
 
@@ -238,7 +243,7 @@ _CAUTIOUS: dict[object, object] = {
 }
 
 
-def _fields_of(kind: type[Fact]) -> tuple[_Field, ...]:
+def _fields_of(kind: type[Event]) -> tuple[_Field, ...]:
     hints = get_type_hints(kind)
     found = []
     for field in fields(kind):
@@ -258,10 +263,10 @@ def _fields_of(kind: type[Fact]) -> tuple[_Field, ...]:
     return tuple(found)
 
 
-class _FieldsOf(dict[type[Fact], tuple[_Field, ...]]):
+class _FieldsOf(dict[type[Event], tuple[_Field, ...]]):
     """Each kind's fields, worked out when one of the kind first travels: an agent that starts sends two or three."""
 
-    def __missing__(self, kind: type[Fact]) -> tuple[_Field, ...]:
+    def __missing__(self, kind: type[Event]) -> tuple[_Field, ...]:
         found = self[kind] = _fields_of(kind)
         return found
 

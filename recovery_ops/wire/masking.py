@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from recovery_ops.rules.masking import MASK
-from recovery_ops.rules.masking_rules import Masking
+from recovery_ops.rules.classification.redaction import MASK
+from recovery_ops.rules.policy.masking_rules import Masking
 from recovery_ops.wire import names
 from recovery_ops.wire.events import WireEvent
 
@@ -21,20 +21,20 @@ OUR_NAMES = frozenset(
         *names.ATTRIBUTE_ALIASES,
     }
 )
-"""Names that are ours. No pattern hides a name of these, or nobody could read the fact."""
+"""Names that are ours. No pattern hides a name of these, or nobody could read the event."""
 FREE_TEXTS = frozenset(
     names.ATTRIBUTES[field] for field in ("message", "reason", "proposal", "warning", "request_id", "call_id", "name")
 )
 """Of ours those that nothing is decided by: they may be hidden whole."""
 _AS_SENT = frozenset({names.UID, names.SEQUENCE_NUMBER})
-"""What tells one fact from another; never stored as a text."""
+"""What tells one event from another; never stored as a text."""
 
 
 def fault_of_hidden(attribute: str) -> str:
     """Why an attribute cannot be hidden whole; empty where it can."""
     if attribute.lower() in OUR_NAMES - FREE_TEXTS or attribute.lower().startswith(names.FOLDED_PREFIX):
         may_be = ", ".join(sorted(FREE_TEXTS))
-        return f"{attribute} is what facts are counted and folded by; of ours only {may_be} may be hidden whole"
+        return f"{attribute} is what events are counted and folded by; of ours only {may_be} may be hidden whole"
     return ""
 
 

@@ -1,14 +1,14 @@
 """The table of names: every event and attribute name that travels stands here and nowhere else.
 
-An event is one kind of fact; an attribute is one field of a fact, with one meaning wherever it appears.
+An event is one kind of event; an attribute is one field of an event, with one meaning wherever it appears.
 `docs/events.md` is generated from this table.
 """
 
 from __future__ import annotations
 
-from recovery_ops.rules import facts
-from recovery_ops.rules.facts import Fact
-from recovery_ops.rules.records import dataclass
+from recovery_ops.rules import events
+from recovery_ops.rules.events import Event
+from recovery_ops.rules.lazy_dataclass import dataclass
 
 SCHEMA_VERSION = 1
 """The newest desired-state document this code understands."""
@@ -26,7 +26,7 @@ IS_FOREGROUND = "recovery.is_foreground"
 POLICY_VERSION = "recovery.policy.version"
 RUN = "session.id"
 DERIVED_FROM = "recovery.derived_from"
-"""On facts that the console made itself, from a `span`, a `span_event` or a `log_record` of plain instrumentation."""
+"""On events that the console made itself, from a `span`, a `span_event` or a `log_record` of plain instrumentation."""
 SERVICE_NAME = "service.name"
 SERVICE_INSTANCE_ID = "service.instance.id"
 SERVICE_VERSION = "service.version"
@@ -37,8 +37,8 @@ DEBUG, INFO, WARN, ERROR = 5, 9, 13, 17
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """How one kind of fact travels: its event name without prefix, its severity number and its meaning."""
+class EventSpec:
+    """How one kind of event travels: its event name without prefix, its severity number and its meaning."""
 
     name: str
     severity: int
@@ -49,39 +49,40 @@ class Event:
         return PREFIX + self.name
 
 
-EVENTS: dict[type[Fact], Event] = {
-    facts.FailureClassified: Event("failure_classified", WARN),
-    facts.RetryScheduled: Event("retry_scheduled", INFO),
-    facts.AttemptSucceeded: Event("attempt_succeeded", INFO),
-    facts.RunStarted: Event("run_started", INFO),
-    facts.RunFinished: Event("run_finished", INFO),
-    facts.GateClosed: Event("gate_closed", WARN),
-    facts.GateOpened: Event("gate_opened", INFO),
-    facts.GuardTripped: Event("guard_tripped", WARN),
-    facts.PermissionDenied: Event("permission_denied", WARN),
-    facts.HookFailed: Event("hook_failed", WARN),
-    facts.BreakerStateChanged: Event("breaker_state_changed", WARN),
-    facts.BreakerRejected: Event("breaker_rejected", WARN),
-    facts.FallbackActivated: Event("fallback_activated", WARN),
-    facts.ModelFallback: Event("model_fallback", WARN),
-    facts.DegradationStarted: Event("degradation_started", WARN),
-    facts.DegradationEnded: Event("degradation_ended", INFO),
-    facts.Exhausted: Event("exhausted", ERROR),
-    facts.Escalated: Event("escalated", ERROR),
-    facts.CompensationFinished: Event("compensation_finished", INFO),
-    facts.ReversalRefused: Event("reversal_refused", ERROR),
-    facts.BudgetWarned: Event("budget_warned", WARN),
-    facts.BudgetExhausted: Event("budget_exhausted", ERROR),
-    facts.RunStopped: Event("run_stopped", ERROR),
-    facts.CheckpointSaved: Event("checkpoint_saved", INFO),
-    facts.CheckpointRestored: Event("checkpoint_restored", INFO),
-    facts.ToolErrorReturned: Event("tool_error_returned", WARN),
-    facts.WaitHeartbeat: Event("wait_heartbeat", DEBUG),
-    facts.DesiredStateApplied: Event("desired_state_applied", INFO),
-    facts.DesiredStateRejected: Event("desired_state_rejected", ERROR),
-    facts.SettingsInForce: Event("settings_in_force", DEBUG),
-    facts.CallsCounted: Event("calls_counted", DEBUG),
-    facts.InstanceHeartbeat: Event("instance_heartbeat", DEBUG),
+EVENTS: dict[type[Event], EventSpec] = {
+    events.FailureClassified: EventSpec("failure_classified", WARN),
+    events.RetryScheduled: EventSpec("retry_scheduled", INFO),
+    events.AttemptSucceeded: EventSpec("attempt_succeeded", INFO),
+    events.RunStarted: EventSpec("run_started", INFO),
+    events.RunFinished: EventSpec("run_finished", INFO),
+    events.GateClosed: EventSpec("gate_closed", WARN),
+    events.GateOpened: EventSpec("gate_opened", INFO),
+    events.GuardTripped: EventSpec("guard_tripped", WARN),
+    events.PermissionDenied: EventSpec("permission_denied", WARN),
+    events.HookFailed: EventSpec("hook_failed", WARN),
+    events.BreakerStateChanged: EventSpec("breaker_state_changed", WARN),
+    events.BreakerRejected: EventSpec("breaker_rejected", WARN),
+    events.FallbackActivated: EventSpec("fallback_activated", WARN),
+    events.ModelFallback: EventSpec("model_fallback", WARN),
+    events.DegradationStarted: EventSpec("degradation_started", WARN),
+    events.DegradationEnded: EventSpec("degradation_ended", INFO),
+    events.Exhausted: EventSpec("exhausted", ERROR),
+    events.Escalated: EventSpec("escalated", ERROR),
+    events.CompensationFinished: EventSpec("compensation_finished", INFO),
+    events.ReversalRefused: EventSpec("reversal_refused", ERROR),
+    events.BudgetWarned: EventSpec("budget_warned", WARN),
+    events.BudgetExhausted: EventSpec("budget_exhausted", ERROR),
+    events.SpendCapReached: EventSpec("spend_cap_reached", WARN),
+    events.RunStopped: EventSpec("run_stopped", ERROR),
+    events.CheckpointSaved: EventSpec("checkpoint_saved", INFO),
+    events.CheckpointRestored: EventSpec("checkpoint_restored", INFO),
+    events.ToolErrorReturned: EventSpec("tool_error_returned", WARN),
+    events.WaitHeartbeat: EventSpec("wait_heartbeat", DEBUG),
+    events.DesiredStateApplied: EventSpec("desired_state_applied", INFO),
+    events.DesiredStateRejected: EventSpec("desired_state_rejected", ERROR),
+    events.SettingsInForce: EventSpec("settings_in_force", DEBUG),
+    events.CallsCounted: EventSpec("calls_counted", DEBUG),
+    events.InstanceHeartbeat: EventSpec("instance_heartbeat", DEBUG),
 }
 
 EVENT_ALIASES: dict[str, str] = {
@@ -112,14 +113,17 @@ ATTRIBUTES: dict[str, str] = {
     "error_code": "recovery.failure.code",
     "rule": "recovery.failure.rule",
     "instead_of": "recovery.failure.instead_of",
+    "broken_stream": "recovery.failure.broken_stream",
     "input_tokens": "gen_ai.usage.input_tokens",
     "output_tokens": "gen_ai.usage.output_tokens",
     "limit_tokens": "recovery.failure.limit_tokens",
+    "inner_retries": "recovery.failure.inner_retries",
     "provider": "gen_ai.provider.name",
     "model": "gen_ai.request.model",
     "tool": "gen_ai.tool.name",
     "call_id": "gen_ai.tool.call.id",
     "region": "cloud.region",
+    "credential": "recovery.credential.label",
     # attempts and waits
     "attempt": "recovery.attempt.number",
     "duration_s": "recovery.duration",
@@ -172,11 +176,15 @@ ATTRIBUTES: dict[str, str] = {
     "name": "recovery.run.name",
     "turns": "recovery.run.turns",
     "cost_usd": "recovery.run.cost_usd",
+    "repeated_calls": "recovery.run.repeated_calls",
     "guard": "recovery.guard.name",
     "limit": "recovery.limit",
     "hook": "recovery.hook.name",
     "budget": "recovery.budget.name",
     "spent": "recovery.budget.spent",
+    "account": "recovery.spend.account",
+    "measure": "recovery.spend.measure",
+    "action": "recovery.spend.action",
     "workflow": "recovery.workflow.name",
     "workflow_id": "recovery.workflow.id",
     "step": "recovery.workflow.step",
@@ -214,18 +222,25 @@ ATTRIBUTES: dict[str, str] = {
     "takes_retries": "recovery.takes_retries",
     "outbox_pending": "recovery.outbox.pending",
     "outbox_dropped": "recovery.outbox.dropped",
+    "spend_ledger": "recovery.spend.ledger",
+    "spent_calls": "recovery.spend.calls",
+    "spent_tokens": "recovery.spend.tokens",
+    "spent_cost_usd": "recovery.spend.cost_usd",
+    "cap_raises": "recovery.spend.raises",
 }
-"""Field of a fact → attribute name."""
+"""Field of an event → attribute name."""
 
-OWN_ATTRIBUTES: dict[tuple[type[Fact], str], str] = {
-    (facts.BreakerStateChanged, "calls"): "recovery.breaker.calls",
-    (facts.BreakerStateChanged, "failures"): "recovery.breaker.failures",
-    (facts.BreakerStateChanged, "wait_s"): "recovery.breaker.wait_duration",
-    (facts.DegradationEnded, "calls"): "recovery.degradation.calls",
+OWN_ATTRIBUTES: dict[tuple[type[Event], str], str] = {
+    (events.BreakerStateChanged, "calls"): "recovery.breaker.calls",
+    (events.BreakerStateChanged, "failures"): "recovery.breaker.failures",
+    (events.BreakerStateChanged, "wait_s"): "recovery.breaker.wait_duration",
+    (events.DegradationEnded, "calls"): "recovery.degradation.calls",
+    (events.SpendCapReached, "spent"): "recovery.spend.spent",
+    (events.SpendCapReached, "limit"): "recovery.spend.limit",
     # Not the breaker's own: that a breaker could be used does not say that it is.
-    (facts.SettingsInForce, "breaker"): "recovery.operation.breaker",
+    (events.SettingsInForce, "breaker"): "recovery.operation.breaker",
 }
-"""Where one field name means different things in two facts."""
+"""Where one field name means different things in two events."""
 
 ATTRIBUTE_ALIASES: dict[str, str] = {
     "recovery.component.name": OPERATION,
@@ -242,13 +257,13 @@ VALUE_ALIASES: dict[str, str] = {"rate_limit": "rate_limited", "transient": "net
 """Other spellings of failure categories taken in."""
 
 
-def attribute_of(kind: type[Fact], field_name: str) -> str:
-    """The attribute that carries this field of this kind of fact."""
+def attribute_of(kind: type[Event], field_name: str) -> str:
+    """The attribute that carries this field of this kind of event."""
     own = OWN_ATTRIBUTES.get((kind, field_name))
     return own if own is not None else ATTRIBUTES[field_name]
 
 
-KIND_OF: dict[str, type[Fact]] = {event.name: kind for kind, event in EVENTS.items()}
+KIND_OF: dict[str, type[Event]] = {event.name: kind for kind, event in EVENTS.items()}
 
 
 def event_name_of(spelling: str) -> str | None:

@@ -5,7 +5,7 @@
 {
   const ops = globalThis.recoveryOps;
   const PAUSE_MS = 500;
-  const ADDS = /\.add_(knob|value)$/;
+  const ADDS = /\.add_(setting|value)$/;
   let timer = 0;
   let typed = 0;
 

@@ -77,21 +77,6 @@
 
   // -- shortcuts: single keys, dead in fields, and can be switched off (WCAG 2.1.4) -----------------------------------
   const keys = new Map();
-  // Keys of one's own: `jn` says that n does what j does. A key that was given away and got nothing back does nothing.
-  const moves = new Map((document.documentElement.dataset.moved ?? "").split("-").filter(Boolean).map(([usual, own]) => [usual, own]));
-  const usualOf = new Map([...moves].map(([usual, own]) => [own, usual]));
-  const meant = (key) => usualOf.get(key) ?? (moves.has(key) ? "" : key);
-
-  // The hints follow; what a hint said at first is kept, because a page that refreshes is told again.
-  function showMoves() {
-    for (const hint of moves.size ? document.querySelectorAll("main [data-press] kbd, main footer kbd") : []) {
-      const usual = (hint.dataset.usual ??= hint.textContent);
-      hint.textContent = moves.get(usual) ?? usual;
-    }
-  }
-  document.addEventListener("ops:refreshed", showMoves);
-  document.addEventListener("DOMContentLoaded", showMoves);
-
   const areKeysOff = () => document.documentElement.dataset.keys === "off";
   ops.onKey = (key, act) => keys.set(key, act);
 
@@ -147,10 +132,8 @@
     const isTyping = event.target.closest?.("input:not([type=checkbox]), select, textarea, [contenteditable]");
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey || areKeysOff() || document.querySelector("dialog[open]")) return;
     if (Date.now() < prefixUntil && go(event.key)) return event.preventDefault();
-    const key = meant(event.key);
-    if (!key) return;
-    if (keys.has(key)) keys.get(key)(event);
-    else pressed(key)?.click();
+    if (keys.has(event.key)) keys.get(event.key)(event);
+    else pressed(event.key)?.click();
   });
 
   // -- links to copy ---------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@
     const [, there, reporting] = words.match(/^([\d,]+) there, ([\d,]+) reporting$/) ?? [];
     if (there) return `${reporting} of ${there}`;
     const counted = words.replaceAll(/ on ([\d,]+) of ([\d,]+)/g, " $1/$2").replaceAll(/(half|forced|metrics)_\w+ (?=\d)/g, "$1 ");
-    const whole = counted.match(/^([\d,]+)(?:: .*| [^,]*)$/) ?? counted.match(/^answered by [^;]* on ([\d,]+ instances?)$/);
+    const whole = counted.match(/^([\d,]+)(?:: .*| [^,]*)$/) ?? counted.match(/^fallback [^;]* on ([\d,]+ instances?)$/);
     return whole ? whole[1] : counted;
   }
 

@@ -18,19 +18,59 @@
     dialog.scrollTop = 0;
   }
 
+  // What was typed and not sent stands in the form again, whether it is a dialog or a page then: until it is sent, or the
+  // tab is closed. Secrets are not kept.
+  const act = () => document.querySelector("form.act[method=post]:has([name=key])"); // it has an idempotency key
+  const placeOf = (form) => `unsent:${new URL(form.action).pathname}${new URL(form.action).search}`;
+  const kept = (form) => [...form.elements].filter(({ name, type }) => name && !["hidden", "password", "submit", "button"].includes(type));
+  const isTicked = ({ type }) => type === "checkbox" || type === "radio";
+
+  function keep(form) {
+    const typed = kept(form).map((field) => [field.name, field.value, isTicked(field) ? field.checked : null]);
+    sessionStorage.setItem(placeOf(form), JSON.stringify(typed));
+  }
+
+  function restore(form) {
+    const typed = JSON.parse(sessionStorage.getItem(placeOf(form)) ?? "null");
+    if (!typed) return;
+    for (const [name, value, isChecked] of typed) {
+      const field = kept(form).find((one) => one.name === name && (isChecked === null || one.value === value));
+      if (!field) continue;
+      if (isChecked === null) field.value = value;
+      else field.checked = isChecked;
+    }
+    ops.say("Your unsent text is restored.");
+  }
+
+  const forget = (form) => sessionStorage.removeItem(placeOf(form));
+
+  // Ctrl or ⌘ with Enter sends, but nothing for which a name is typed, that reaches many, or that is in production.
+  function chord(event) {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
+    const form = event.target.closest?.("form.act[method=post]:has([name=key])");
+    const button = form?.querySelector("footer button[data-kind=primary]");
+    if (!button || form.elements.confirm || form.matches("[data-many]") || document.querySelector(".env[data-env^=prod]")) return;
+    event.preventDefault();
+    form.requestSubmit(button);
+  }
+
   async function open(link) {
     const answer = await fetch(link.href, { headers: HEADERS, cache: "no-store", redirect: "manual" });
     if (!answer.ok) return location.assign(link.href); // signed out, gone or broken: the page says which
     const html = await answer.text();
     if (!dialog.open) dialog.showModal();
-    return fill(html);
+    fill(html);
+    if (act()) restore(act());
   }
 
   async function send(form, button) {
     button?.setAttribute("aria-busy", "true");
     const answer = await fetch(form.action, { method: "POST", headers: HEADERS, body: new FormData(form, button), redirect: "manual" });
     const next = answer.headers.get("X-Location");
-    if (next) return location.assign(next);
+    if (next) {
+      forget(form);
+      return location.assign(next);
+    }
     const html = await answer.text();
     // Signed out, not allowed, broken: the page of the act says which; the form comes back for anything it can mend.
     return html.includes('<form class="act"') ? fill(html) : location.assign(form.action);
@@ -70,6 +110,18 @@
     });
     dialog.addEventListener("close", () => dialog.replaceChildren());
   }
+  // A page that is sent is answered by another page: with the form again, by the sign-in, or by what was asked for.
+  function settle() {
+    const sent = sessionStorage.getItem("sent");
+    if (sent && !document.querySelector("form.act")) [sent, "sent"].forEach((name) => sessionStorage.removeItem(name));
+    if (act()?.matches("[data-alone]")) restore(act());
+  }
+
+  const isAct = (form) => form?.matches("form.act[method=post]:has([name=key])");
+  document.addEventListener("input", ({ target }) => isAct(target.form) && keep(target.form));
+  document.addEventListener("keydown", chord);
+  document.addEventListener("submit", ({ target }) => isAct(target) && sessionStorage.setItem("sent", placeOf(target)));
+  settle();
   document.addEventListener("change", showEnd);
   showEnd();
   setInterval(showEnd, 1_000);

@@ -25,7 +25,7 @@
     if (data.orientation === "h" && Array.isArray(said)) {
       // A span: [start, end, duration, why, fact, " on n of m", breaker], see events/timelines/states.py.
       const rows = [["From", said[0]], ["To", said[1]], ["Duration", said[2]], ["Why", said[3]]];
-      const title = `${y}: ${data.name}${said[5] ?? ""}`;
+      const title = `${y}: ${data.meta ?? data.name}${said[5] ?? ""}`;
       return { title, rows, start: data.base[pointNumber] - aheadMs, length: data.x[pointNumber], breaker: decodeURIComponent(said[6] ?? ""), fact: said[4], page: said[7] };
     }
     const isHeat = data.type === "heatmap";

@@ -19,7 +19,7 @@
     }
     const chosen = rows().filter((row) => boxOf(row)?.checked).length;
     const told = document.querySelector("[data-chosen]");
-    if (told) told.textContent = chosen && !everything() ? `${chosen} chosen` : "";
+    if (told) told.textContent = chosen && !everything() ? `${chosen} selected` : "";
   }
 
   function go(step) {
@@ -75,7 +75,7 @@
   function openForm(button, meant = boxes()) {
     const asked = new URLSearchParams();
     for (const box of meant) asked.append(box.name, box.value);
-    if (!meant.length) return ops.say("Choose at least one row first.");
+    if (!meant.length) return ops.say("Select at least one row first.");
     if (button.name) asked.set(button.name, button.value);
     asked.set("back", location.pathname + location.search);
     const { page } = button.dataset; // what is done to many has a page of its own, to one a form
@@ -96,7 +96,7 @@
       const box = boxOf(row);
       if (box) box.checked = meant.includes(box);
     }
-    if (!meant.length) return ops.say("Choose at least one row first.");
+    if (!meant.length) return ops.say("Select at least one row first.");
     button.form.requestSubmit(button);
   }
 

@@ -143,20 +143,20 @@
     return ticked(layout, vals, words);
   }
 
-  // What the inks of stacked bars stand for, where the page has a place for it.
-  const INKS = { 22: "n1", 42: "n2", 62: "n3", 85: "n4" };
+  // What the colours of stacked bars stand for, where the page has a place for it.
+  const seriesOf = (marker) => String(marker?.color).match(/^token:--series-(\d)$/)?.[1];
 
   function explain(host, { data, layout }) {
     const legend = document.querySelector(`[data-legend="${host.id}"]`);
     if (!legend) return;
     const inOneInk = new Set((layout.annotations ?? []).map(({ text }) => text)); // what its own row is named after
-    const isInked = ({ type, marker }) => type === "bar" && INKS[String(marker?.color).split("/")[1]];
+    const isInked = ({ type, marker }) => type === "bar" && seriesOf(marker);
     const inked = data.filter((trace) => isInked(trace) && !inOneInk.has(trace.name));
     legend.replaceChildren(
       ...inked.map(({ name, marker }) => {
         const item = document.createElement("li");
         item.innerHTML = '<svg aria-hidden="true"><rect width="14" height="10" rx="1"/></svg>';
-        item.querySelector("rect").setAttribute("class", INKS[marker.color.split("/")[1]]);
+        item.querySelector("rect").setAttribute("class", `s${seriesOf(marker)}`);
         item.append(name.replaceAll("_", " "));
         return item;
       }),

@@ -10,8 +10,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from events.derived import derive_from_spans
 from events.otlp_protobuf import read_logs
 from events.records import read_records
+from events.sent import Encoding
+from events.spans import read_spans
 from recovery_ops.bench import ingest, raw, sending
 from recovery_ops.bench.cluster import cluster
 from recovery_ops.bench.figures import Report
@@ -39,6 +42,24 @@ def test_the_server_without_us_stores_the_same_columns(tmp_path: Path) -> None:
     assert len({row[1] for row in rows}) == len(rows) == 3 * sending.BATCH
 
 
+def test_spans_are_calls_of_traces_of_their_own(tmp_path: Path) -> None:
+    bodies = [body for sender in (1, 2) for body in islice(sending.span_bodies(sender, time.time_ns()), 2)]
+    intakes = [
+        read_records(
+            derive_from_spans(read_spans(gzip.decompress(body), Encoding.PROTOBUF)).batches,
+            "dev",
+            time.time_ns() // 1000,
+        )
+        for body in bodies
+    ]
+    failed = [row for intake in intakes for row in intake.rows if row.event == "failure_classified"]
+    assert len({row.trace_id for row in failed}) == len(failed) == 4 * sending.BATCH // 10
+    assert {row.category for row in failed} == {"overloaded"}
+    rows = [row for body in bodies for row in raw.decoded_spans(body)]
+    raw.Store(str(tmp_path / "raw.sqlite3")).insert(rows)
+    assert len({row[1] for row in rows}) == len(rows) == 4 * sending.BATCH
+
+
 def figures(report: Report) -> dict[str, float]:
     return {figure.what: figure.value for figure in report.figures if figure.value is not None}
 
@@ -50,11 +71,15 @@ def test_a_short_run_loses_and_doubles_nothing(
     if engine == "postgresql":
         request.getfixturevalue("postgres_url")  # where there is none: skipped, and in CI an error
     monkeypatch.setattr(ingest, "WARM_S", 0.2)
+    monkeypatch.setattr(ingest, "SPANS_S", 0.5)
     monkeypatch.setattr(ingest, "SLICE_S", 0.25)  # two of them: the second goes on with facts that are new
     [report] = ingest.measure(0.5, engine, count=2)
     found = figures(report)
     assert found["records committed"] > 0
     assert found["without us: decode and insert"] > 0
+    assert found["spans taken in"] > 0
+    assert found["share of spans that are stored without us"] > 0
+    assert found["batches of spans answered with anything but 200"] == 0
     assert (found["acknowledged and lost"], found["stored twice"]) == (0, 0)
     assert found["bytes for each fact"] > 100
     assert found["server memory, most"] >= found["server memory, at the end"] > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recovery_ops.bench.outages import Score, Traffic, fallen_together, judge, measure
-from recovery_ops.rules.outages import Hit, Interval, OutageBounds
+from recovery_ops.rules.incidents.detection import Hit, Interval, OutageBounds
 
 
 def storm(at: float, runs: int = 2) -> list[Hit]:

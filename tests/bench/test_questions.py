@@ -25,7 +25,7 @@ ASKING = (
     "events.failures.unknown",
     "events.queries",
     "events.recoveries.asking",
-    "events.runs.asking",
+    "events.runs.selectors",
     *(f"events.queries.{one.stem}" for one in sorted((ROOT / "events/queries").glob("[a-z]*.py"))),
 )
 """Modules whose public functions ask the store."""
@@ -34,18 +34,22 @@ ASKERS = ("recovery_ops/control", "events/timelines", "events/*.py", "recovery_o
 _WORKER = "asked by the worker, not by a page; see tests/events/queries/test_plans.py"
 _ROW = "one row by its key"
 NOT_MEASURED = {
-    "runs.asking.reporting_now": "one look at the fleet, which is measured",
+    "queries.operations.is_known_operation": _ROW,
+    "runs.selectors.reporting_ids": "one look at the fleet, which is measured",
+    "runs.selectors.reporting_now": "one look at the fleet, which is measured",
     "capacity.asking.capacity_page": "measured as capacity_events, which asks it",
     "capacity.asking.numbers_of": "a part of what is asked where an act opens a question about an event",
     "capacity.asking.wholes_by_number": _WORKER,
-    "failures.naming.called_lately": "asked where a sentence names a cause; reads as many failures as read_failures",
-    "failures.asking.busiest_hours": "asked once by an act; reads as many failures as counts_before",
+    "failures.naming.called_lately": "asked where a sentence names a cause; reads a row for each kind and day",
+    "failures.asking.agents_with": "one look at the fleet, which is measured",
+    "failures.asking.busiest_hours": "asked once by an act; reads what read_failures reads",
     "failures.asking.counts_between": _WORKER,
-    "failures.asking.counts_lately": "asked by the worker; reads 5,000 failures at most",
+    "failures.asking.counts_lately": _WORKER,
     "failures.asking.is_known": _ROW,
     "failures.asking.last_number": _ROW,
     "failures.asking.named_marks": _WORKER,
     "failures.asking.newest_marked": _WORKER,
+    "failures.asking.read_with_before": "measured as read_failures and counts_before",
     "failures.asking.senders_between": _WORKER,
     "failures.clean.callers_between": _WORKER,
     "failures.clean.causes_met": _WORKER,
@@ -59,10 +63,13 @@ NOT_MEASURED = {
     "queries.breakers.is_reported": _ROW,
     "queries.recordings.recorded_breaker": "asked where a person tries limits; reads 10,000 facts of a kind at most",
     "queries.recordings.recorded_run": "asked once, where a person keeps a run as golden; reads 2,000 facts at most",
+    "queries.resting_keys.keys_at_rest": "reads events of two rare kinds by an index, a bounded number of them",
+    "queries.resting_keys.keys_resting_at": "asks keys_at_rest",
+    "queries.spend_accounts.spend_accounts": "reads one column of the instances that spend, of which there are few",
+    "queries.spend_caps.caps_reached": "reads events of one rare kind by an index, a bounded number of them",
     "queries.sums.capacity_per_bin": "asks sums_per_bin",
     "recoveries.asking.recoveries": "two_spans is the longer one",
-    "runs.asking.count_naming": _WORKER,
-    "runs.asking.stories_of": "a part of runs",
+    "runs.selectors.get_runs": "a part of a page of runs",
 }
 
 

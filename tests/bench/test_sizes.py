@@ -6,7 +6,7 @@ import pytest
 
 from events.models import Fact
 from recovery_ops.bench import sizes
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.enums import Category
 from tests.support.stories import Story, failed
 
 

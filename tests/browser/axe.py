@@ -22,6 +22,11 @@ NARROWEST: ViewportSize = {"width": 320, "height": 700}
 """What a page has to bear without scrolling sideways (WCAG 1.4.10)."""
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 EVERYTHING = {"resultTypes": ["violations", "incomplete"], "runOnly": TAGS, "rules": {"target-size": {"enabled": True}}}
+BY_LOOK = {
+    "resultTypes": ["violations", "incomplete"],
+    "runOnly": {"type": "rule", "values": ["color-contrast", "target-size", "scrollable-region-focusable"]},
+}
+"""What depends on the width and the colour scheme: the other rules read names, roles and their order."""
 COLOURS = {"resultTypes": ["violations"], "runOnly": {"type": "rule", "values": ["color-contrast"]}}
 """What another colour scheme can change: `test_another_scheme_changes_nothing_but_colours`."""
 TRIAGED = {
@@ -231,6 +236,23 @@ def faults_of_form(page: Page, name: str) -> list[str]:
         page.evaluate(TO_THE_TOP)
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of the two words
         faults += [f"{name}, {scheme}: {one}" for one in found_by_axe(page, EVERYTHING)]
+    page.set_viewport_size(NARROWEST)
+    return faults + [f"{name}, sticks out: {one}" for one in sticking_out(page)]
+
+
+def faults_of_template(page: Page, name: str) -> list[str]:
+    """What is wrong with a screen: by every rule wide and light, by what the look changes narrow and dark.
+
+    The bars around it are the same on all pages: the second look is at its own part.
+    """
+    page.set_viewport_size(WIDE)
+    page.evaluate(TO_THE_TOP)
+    page.emulate_media(color_scheme="light")
+    faults = [f"{name}, light: {one}" for one in found_by_axe(page, EVERYTHING)]
+    page.set_viewport_size(NARROW)
+    page.evaluate(TO_THE_TOP)
+    page.emulate_media(color_scheme="dark")
+    faults += [f"{name}, dark: {one}" for one in found_by_axe(page, BY_LOOK, "main")]
     page.set_viewport_size(NARROWEST)
     return faults + [f"{name}, sticks out: {one}" for one in sticking_out(page)]
 

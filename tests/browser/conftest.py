@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from recovery_ops.rules.policy import BUILT_IN, document_of
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
+from recovery_ops.rules.policy.model import BUILT_IN, document_of
 from tests.browser.stage import Stage
 from tests.support.agents import manage_each
 from tests.support.processes import Server
@@ -63,8 +63,8 @@ def office(browser: Browser, stage: Stage) -> Iterator[Page]:
             )
             assert answer.ok, answer.text()
 
-        knobs = {"max_retries": 2}
-        rule = {"id": "search_web", "scope": {"operation": "search_web"}, "knobs": knobs}
+        settings = {"max_retries": 2}
+        rule = {"id": "search_web", "scope": {"operation": "search_web"}, "settings": settings}
         post("policies/proposals", title="less patience", document={**document_of(BUILT_IN), "rules": [rule]})
         end = datetime.now(UTC)
         post("policies/replays", proposal=1, start=(end - timedelta(hours=1)).isoformat(), end=end.isoformat())

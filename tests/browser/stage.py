@@ -15,16 +15,16 @@ from uuid import UUID
 
 from playwright.sync_api import BrowserContext, Page
 
-from recovery_ops.rules.facts import (
+from recovery_ops.rules.enums import Category, Evidence, State
+from recovery_ops.rules.events import (
     DegradationStarted,
     DesiredStateApplied,
     Escalated,
-    Fact,
+    Event,
     Record,
     RunStarted,
     SettingsInForce,
 )
-from recovery_ops.rules.words import Category, Evidence, State
 from recovery_ops.wire import encode, names
 from tests.support.agents import manage_each
 from tests.support.otlp import attributes, request
@@ -84,8 +84,8 @@ class Stage:
         overloaded = failed(Category.OVERLOADED, "model:large", provider="helios", model="large", status_code=529)
         for instance in ("r-0", "r-1"):
             self.tell(*[overloaded] * 5, instance=instance, ago_s=5)
-        knobs = {"max_retries": 1, "jitter": 0.25, "override": "none"}
-        self.tell(SettingsInForce(operation="search_web", revision=0, settings=knobs), instance="r-0", ago_s=1)
+        settings = {"max_retries": 1, "jitter": 0.25, "override": "none"}
+        self.tell(SettingsInForce(operation="search_web", revision=0, settings=settings), instance="r-0", ago_s=1)
 
     @contextmanager
     def beating(self) -> Iterator[Stage]:
@@ -110,14 +110,14 @@ class Stage:
         self.obeyed[instance] = revision
         self.tell(DesiredStateApplied(revision=revision, config_hash=""), instance=instance)
 
-    def tell(self, *facts: Fact, instance: str = "r-0", ago_s: float = 0.0, run: str = "") -> None:
+    def tell(self, *facts: Event, instance: str = "r-0", ago_s: float = 0.0, run: str = "") -> None:
         """Post facts to the real door; they are stored when this returns."""
         at_ns = time.time_ns() - int(ago_s * 1e9)
         records = []
         for fact in facts:
             number = next(_numbers)
             uid = str(UUID(int=(at_ns // 1_000_000 << 80) | 7 << 76 | 2 << 62 | number))
-            event = encode(Record(fact=fact, uid=uid, sequence_number=number, at_ns=at_ns, run=run))
+            event = encode(Record(event=fact, uid=uid, sequence_number=number, at_ns=at_ns, run=run))
             records.append(
                 {
                     "timeUnixNano": str(at_ns),

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
 from tests.browser.stage import Stage
 from tests.support.stories import moved
 
@@ -67,7 +67,7 @@ def test_new_facts_change_a_figure_and_leave_the_zoom_alone(visit: Visit, stage:
     zoomed = page.evaluate(RANGE)
     page.evaluate("window.bars = document.getElementById('figure').data.length")
     stage.tell(moved(State.OPEN, breaker="model:large"))
-    expect(page.get_by_text("model:large (closed 2/3, open 1)").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("model:large (open 1/3, most closed)").first).to_be_visible(timeout=PATIENCE_MS)
     assert page.evaluate(RANGE) == zoomed
     reset.click()
     page.wait_for_function(f"was => {RANGE}[0] < was[0]", arg=zoomed, timeout=PATIENCE_MS)
@@ -148,7 +148,7 @@ def test_one_moment_is_read_across_all_lanes_by_pointer_and_by_keys(visit: Visit
     slider.focus()
     for key in ("Home", "ArrowRight"):
         page.keyboard.press(key)
-    expect(table.get_by_role("row").filter(has_text="crm.update")).to_contain_text("not yet there")
+    expect(table.get_by_role("row").filter(has_text="crm.update")).to_contain_text("not yet reporting")
     expect(line).to_have_count(1)
     page.keyboard.press("End")
     expect(table.get_by_role("row").filter(has_text="search_web").first).to_contain_text("closed on 3 of 3")
@@ -246,7 +246,7 @@ def test_a_mark_of_what_somebody_did_leads_to_it(visit: Visit, stage: Stage) -> 
     expect(still.locator(".pin")).to_have_count(1)
     drawn(page)
     said = page.evaluate("document.getElementById('figure').data.find(({ meta }) => meta === 'marks').customdata[0]")
-    assert said[0] == "forced_open crm.update"
+    assert said[0] == "forced open crm.update"
     assert said[2][0][3].startswith("/breakers/crm.update?")
     point = page.locator("#figure .scatterlayer .points path").first
     point.evaluate("one => one.scrollIntoView({ block: 'center', behavior: 'instant' })")
@@ -258,7 +258,7 @@ def test_a_mark_of_what_somebody_did_leads_to_it(visit: Visit, stage: Stage) -> 
     page.mouse.up()
     evidence = page.locator("#evidence")
     expect(evidence).to_contain_text("to see where it is marked")
-    evidence.get_by_role("link", name="forced_open crm.update").click()
+    evidence.get_by_role("link", name="forced open crm.update").click()
     expect(page.locator("#history")).to_contain_text("to see where it is marked")
 
 
@@ -307,10 +307,10 @@ def test_where_the_clock_was_put_back_labels_are_right_after_a_zoom_too(visit: V
 
 def test_the_tables_say_what_the_figure_says_also_without_script(visit: Visit) -> None:
     page = visit("/timelines?range=15m", java_script_enabled=False)
-    page.get_by_role("link", name="View as table").click()
+    page.get_by_role("link", name="Data table").click()
     table = page.get_by_role("table", name="Breakers, majority of the fleet")
     expect(table.get_by_role("row").filter(has_text="search_web").first).to_be_visible()
-    expect(page.get_by_role("table", name="Fallbacks and reduced service")).to_contain_text("cache")
+    expect(page.get_by_role("table", name="Fallbacks and degradations")).to_contain_text("cache")
     expect(page.locator(".caption")).to_contain_text("2 × 529")
 
 
@@ -320,7 +320,7 @@ def test_the_figure_is_there_before_plotly_and_without_it(visit: Visit) -> None:
     host = still.locator("#figure")
     expect(host).to_contain_text("Breakers, majority of the fleet")
     lane = host.locator(".lane", has_text="search_web").first
-    expect(lane).to_contain_text("closed 2/3, open 1")
+    expect(lane).to_contain_text("open 1/3, most closed")
     expect(lane.locator("rect[fill='url(#p-closed)']").first).to_be_visible()
     before = host.bounding_box()
     page = visit("/timelines?range=15m")
@@ -353,7 +353,7 @@ def test_where_plotly_cannot_be_had_the_drawing_stays_and_lives(visit: Visit, st
     lane = page.locator("#figure .lane", has_text="crm.update").first
     expect(lane).to_be_visible()
     stage.tell(moved(State.OPEN, breaker="crm.update"))
-    expect(lane).to_contain_text("closed 2/3, open 1", timeout=PATIENCE_MS)
+    expect(lane).to_contain_text("open 1/3, most closed", timeout=PATIENCE_MS)
     stage.tell(moved(State.CLOSED, before=State.OPEN, breaker="crm.update"))
 
 

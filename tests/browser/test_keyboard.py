@@ -9,6 +9,7 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from recovery_ops.rules.events import Escalated
 from tests.browser.screens import ADMINS, FORMS, OFFICE_FORMS, SCREENS
 from tests.browser.stage import Stage
 
@@ -61,12 +62,12 @@ def test_shortcuts_are_shown_and_can_be_turned_off_by_keyboard(visit: Visit) -> 
 def test_a_view_is_saved_by_keyboard_and_opened_from_the_list(visit: Visit) -> None:
     page = visit("/failures?range=1h")
     page.keyboard.press("v")
-    name = page.get_by_label("Save what is shown as")
+    name = page.locator("#view-name")
     expect(page.get_by_role("dialog")).to_be_visible()
     name.focus()
     page.keyboard.type("the last hour")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("Saved as the last hour.")).to_be_visible()
+    expect(page.get_by_text("View the last hour saved.")).to_be_visible()
     page.goto(page.url.partition("?")[0])  # by a key, the range would go along
     page.keyboard.press("v")
     page.get_by_role("dialog").get_by_role("link", name="the last hour").focus()
@@ -93,35 +94,23 @@ def test_a_row_is_looked_into_beside_the_list_and_the_address_keeps_it(visit: Vi
 @pytest.mark.default
 def test_breakers_are_chosen_by_keys_and_taken_to_one_form(visit: Visit) -> None:
     page = visit("/breakers?sort=name")
-    for key in ("j", "J", "x"):
-        page.keyboard.press(key)
-    expect(page.locator("[data-chosen]")).to_have_text("2 chosen")
+    ways = (("j", "x", "j", "j", "Shift+X"), ("j", "j", "j", "x", "k", "k", "Shift+X"), ("j", "J", "x"))
+    for keys, count in zip(ways, (3, 3, 2), strict=True):
+        page.goto(page.url)
+        for key in keys:
+            page.keyboard.press(key)
+        expect(page.locator("[data-chosen]")).to_have_text(f"{count} selected")
     page.keyboard.press("f")
     page.wait_for_url("**/bulk?name=crm.update&name=model*")
     expect(page.get_by_role("checkbox", checked=True)).to_have_count(2)
     page.get_by_role("link", name="Cancel").click()
-    expect(page.get_by_role("checkbox", name="Choose", checked=True)).to_have_count(2)
+    expect(page.get_by_role("checkbox", name="Select", checked=True)).to_have_count(2)
     page.keyboard.press("Escape")
-
-
-def test_a_key_of_ones_own_does_what_the_usual_one_did(visit: Visit) -> None:
-    page = visit("/settings/you")
-    page.get_by_text("Keys of your own").click()
-    page.get_by_label("choose the row").fill("q")
-    page.get_by_role("button", name="Save keys").click()
-    expect(page.locator("html")).to_have_attribute("data-moved", "xq")
-    page.locator(".nav a[href^='/breakers']").click()
-    page.wait_for_url("**/breakers*")  # and its scripts: before that no key is heard
-    for key in ("j", "x"):
-        page.keyboard.press(key)
-    expect(page.get_by_role("checkbox", name="Choose", checked=True)).to_have_count(0)
-    page.keyboard.press("q")
-    expect(page.get_by_role("checkbox", name="Choose", checked=True)).to_have_count(1)
 
 
 def test_what_is_done_to_one_row_hangs_on_the_row(visit: Visit) -> None:
     page = visit("/failures?range=1h")
-    acts = page.get_by_role("button", name="Acts on").first
+    acts = page.get_by_role("button", name="Actions for").first
     acts.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Assign…").last).to_be_focused()
@@ -130,6 +119,25 @@ def test_what_is_done_to_one_row_hangs_on_the_row(visit: Visit) -> None:
     page.keyboard.press("Enter")
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog", name="Assign")).to_be_visible()
+
+
+@pytest.mark.default
+def test_row_menu_acts_on_its_row_alone(visit: Visit, stage: Stage) -> None:
+    for number in range(3):
+        stage.tell(
+            Escalated(operation=f"publish_{number}", queue="menus", reason="policy_denied"), run=f"menu-{number}"
+        )
+    page = visit("/escalations?queue=menus")
+    rows = page.locator("tr[data-key^=escalation-]")
+    expect(rows).to_have_count(3)
+    for row in (0, 1):
+        rows.nth(row).get_by_role("checkbox").check(force=True)
+    key = rows.nth(2).get_attribute("data-key") or ""
+    rows.nth(2).get_by_role("button", name="Actions for").click()
+    with page.expect_navigation():
+        page.locator(".menu-list:popover-open button").first.click()
+    page.goto(f"{stage.server.url}/escalations?queue=menus&tab=mine")
+    assert [row.get_attribute("data-key") for row in rows.all()] == [key]
 
 
 def test_brackets_go_to_the_range_before_and_after(visit: Visit) -> None:
@@ -141,9 +149,9 @@ def test_brackets_go_to_the_range_before_and_after(visit: Visit) -> None:
 
 def test_without_script_one_searches_on_a_page(visit: Visit) -> None:
     page = visit("/breakers", java_script_enabled=False)
-    page.get_by_role("link", name="Find or do").click()
+    page.get_by_role("link", name="Search", exact=True).click()
     page.get_by_role("main").get_by_role("searchbox").fill("search")
-    page.get_by_role("button", name="Find").click()
+    page.get_by_role("button", name="Search").click()
     page.get_by_role("link", name="search_web breaker").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("search_web")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from recovery_ops.rules.words import Category, State, Trigger
+from recovery_ops.rules.enums import Category, State, Trigger
 from tests.browser.stage import Stage
 from tests.browser.virtual import VIRTUAL, weight_of
 from tests.support.processes import Server
@@ -20,6 +20,11 @@ MARKED = "window.isStillThisPage === true"
 KEYS = "rows => rows.map(row => row.dataset.key)"
 CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 """A banner says since when what is shown is not live."""
+TURN = """isHidden => {
+  Object.defineProperty(document, "hidden", { configurable: true, get: () => isHidden });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+"""The tab is hidden, or looked at again."""
 PASS = "([seconds, every]) => pass(seconds, every)"
 
 Visit = Callable[..., Page]
@@ -135,11 +140,7 @@ def test_what_is_read_further_down_stays_there(stage: Stage, visit: Visit) -> No
 def test_a_hidden_page_asks_for_nothing_and_catches_up(stage: Stage, visit: Visit) -> None:
     page = visit("/agents")
     expect(page.locator("button.live")).to_contain_text("Live")
-    turn = """isHidden => {
-      Object.defineProperty(document, "hidden", { configurable: true, get: () => isHidden });
-      document.dispatchEvent(new Event("visibilitychange"));
-    }"""
-    page.evaluate(turn, True)
+    page.evaluate(TURN, True)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     name = f"meanwhile-{page.locator('tbody[data-rows] tr').count()}"
@@ -148,8 +149,28 @@ def test_a_hidden_page_asks_for_nothing_and_catches_up(stage: Stage, visit: Visi
     expect(seen.get_by_role("row").filter(has_text=name)).to_be_visible(timeout=PATIENCE_MS)
     assert asked == []
     expect(page.get_by_role("row").filter(has_text=name)).to_have_count(0)
-    page.evaluate(turn, False)
+    page.evaluate(TURN, False)
     expect(page.get_by_role("row").filter(has_text=name)).to_be_visible(timeout=PATIENCE_MS)
+
+
+@pytest.mark.default
+def test_paused_page_is_refreshed_by_its_reader_alone(stage: Stage, visit: Visit) -> None:
+    page = visit("/agents")
+    live = page.locator("button.live")
+    expect(live).to_contain_text("Live")
+    live.click()
+    page.wait_for_timeout(1_200)  # a refresh that began before the pause ends
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    stage.tell(heartbeat(), instance="unseen")
+    seen = visit("/agents")  # another page has it, so the pulse has gone out
+    expect(seen.get_by_role("row").filter(has_text="unseen")).to_be_visible(timeout=PATIENCE_MS)
+    page.evaluate(TURN, True)
+    page.evaluate(TURN, False)
+    page.wait_for_timeout(100)
+    assert asked == []
+    live.click()
+    expect(page.get_by_role("row").filter(has_text="unseen")).to_be_visible(timeout=PATIENCE_MS)
 
 
 @pytest.mark.parametrize(

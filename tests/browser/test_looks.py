@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from recovery_ops.rules.facts import DegradationStarted, Escalated
-from recovery_ops.rules.words import Category, State
+from recovery_ops.rules.enums import Category, State
+from recovery_ops.rules.events import DegradationStarted, Escalated
 from tests.browser.axe import EVERYTHING, found_by_axe
 from tests.browser.stage import INSTANCES, Stage
 from tests.support.stories import counted, failed, moved
@@ -22,7 +22,7 @@ def test_axe_finds_nothing_in_what_opens(scheme: str, visit: Visit) -> None:
     page = visit("/breakers/search_web", color_scheme=scheme)
     page.get_by_role("link", name="Trip…").click()
     page.get_by_role("dialog").get_by_role("button", name="Trip breaker").click()
-    expect(page.get_by_text("Say why")).to_be_visible()
+    expect(page.get_by_role("dialog").get_by_label("Reason")).to_have_attribute("aria-invalid", "true")
     assert found_by_axe(page, EVERYTHING) == []
     page.keyboard.press("Escape")
     page.get_by_role("button", name="operator, operator: account").click()
@@ -77,7 +77,7 @@ def wordy(stage: Stage) -> Stage:
 
 
 @pytest.mark.parametrize(
-    "path", ["/capacity", "/capacity/1", "/degradations", "/amplification", "/escalations/2", "/report"]
+    "path", ["/capacity", "/capacity/1", "/degradations", "/amplification", "/escalations", "/escalations/2", "/report"]
 )
 def test_long_words_fit_a_desk_and_a_phone(path: str, wordy: Stage, visit: Visit) -> None:
     page = visit("/capacity", viewport={"width": 1440, "height": 900})

@@ -60,9 +60,9 @@ def test_a_passkey_opens_the_console_without_the_password(browser: Browser, cons
         page.get_by_role("button", name="Sign in", exact=True).click()
         page.wait_for_url(f"{url}/", timeout=PATIENCE_MS)
         page.goto(f"{url}/settings/you/sign-in/keys/add")
-        page.get_by_label("What you call it").fill("this laptop")
-        page.get_by_label("Sign in with it alone").check()
-        page.get_by_role("button", name="Add", exact=True).click()
+        page.get_by_label("Key name").fill("this laptop")
+        page.get_by_label("Passwordless sign-in").check()
+        page.get_by_role("button", name="Add key").click()
         expect(page.get_by_text("10 of 10")).to_be_visible(timeout=PATIENCE_MS)  # recovery codes, with the first factor
         assert authenticator.keys == 1
         page.goto(f"{url}/settings/you/sign-in")

@@ -19,13 +19,13 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from events.capacity.rows import OWNER_WORDS, Owner
-from recovery_ops.rules.facts import (
+from recovery_ops.rules.enums import Category, DelaySource, RunStatus, State, Trigger
+from recovery_ops.rules.events import (
     Escalated,
     RetryScheduled,
     RunFinished,
     RunStarted,
 )
-from recovery_ops.rules.words import Category, DelaySource, RunStatus, State, Trigger
 from tests.browser.journeys import PATIENCE_MS, Hands, Visit, fresh, picture, point_at
 from tests.browser.stage import INSTANCES, Stage
 from tests.support.agents import manage
@@ -125,7 +125,7 @@ def test_scenario_1_from_a_slack_link_to_whose_trouble_it_is_without_a_click(
     with browser.new_context() as context:
         page = told_in_slack.sign_in(context)
         page.goto(link)
-        facts = page.get_by_role("region", name="What it was")
+        facts = page.get_by_role("region", name="Impact")
         expect(facts).to_contain_text(WAITING, timeout=2 * PATIENCE_MS)  # the worker has looked
         page.goto(told_in_slack.server.url)
         began = time.monotonic()
@@ -135,14 +135,14 @@ def test_scenario_1_from_a_slack_link_to_whose_trouble_it_is_without_a_click(
         expect(said).to_contain_text(re.compile(OWNER_WORDS[Owner.PROVIDER], re.IGNORECASE))
         expect(said).to_contain_text(re.compile(rf"\b{RUNS_WAITING}\b\D+\b3\b\D+\b{RUNS_WAITING}\b"))
         expect(facts).to_contain_text("529 (")
-        expect(facts).to_contain_text(re.compile(r"model:large\b.*\bhalf_open\b.*\b1 of 3"))
+        expect(facts).to_contain_text(re.compile(r"model:large\b.*\bhalf-open\b.*\b1 of 3"))
         assert time.monotonic() - began < 10
         picture(page, tmp_path, "event")
         page.get_by_role("link", name="Overview").first.click()
         expect(page.locator("#overview .page-head p")).to_contain_text("helios")
         picture(page, tmp_path, "overview")
         page.get_by_role("link", name="helios / large is overloaded", exact=True).click()
-        expect(facts).to_contain_text("half_open")
+        expect(facts).to_contain_text("half-open")
 
 
 # -- 2: a trip of a whole fleet ---------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def test_scenario_2_a_fleet_wide_trip_is_seen_applied_by_name_and_ends_by_itself
     expect(observed).to_contain_text(re.compile(r"\b37/40\D+\b3\b"), timeout=PATIENCE_MS)
     for instance in instances[-3:]:
         expect(observed).to_contain_text(instance)
-    expect(page.get_by_role("heading", level=1)).to_contain_text("forced_open 37/40", timeout=PATIENCE_MS)
+    expect(page.get_by_role("heading", level=1)).to_contain_text("forced open 37/40", timeout=PATIENCE_MS)
     picture(page, tmp_path, "tripped")
     second.get_by_label("Reason").fill("It refuses what is good, too.")
     with second.expect_response(lambda answer: answer.request.method == "POST") as answered:
@@ -229,10 +229,10 @@ def test_scenario_3_twenty_questions_are_triaged_without_a_mouse_and_one_taken_a
     notices = page.get_by_role("status", name="Notices")
     began = time.monotonic()
     hands.choose(QUESTIONS)
-    expect(page.get_by_text(f"{QUESTIONS} chosen")).to_be_visible()
+    expect(page.get_by_text(f"{QUESTIONS} selected")).to_be_visible()
     picture(page, tmp_path, "chosen")
     hands.press("a")
-    expect(notices).to_contain_text("took", timeout=PATIENCE_MS)
+    expect(notices).to_contain_text("acknowledged", timeout=PATIENCE_MS)
     expect(rows.filter(has_text="operator")).to_have_count(QUESTIONS, timeout=PATIENCE_MS)
     left = QUESTIONS
     for key, button, told, count, why in (

@@ -12,8 +12,8 @@ from typing import Any
 
 from playwright.sync_api import expect
 
-from recovery_ops.rules.facts import AttemptSucceeded, RetryScheduled, RunFinished, RunStarted
-from recovery_ops.rules.words import Category, DelaySource, RunStatus, State
+from recovery_ops.rules.enums import Category, DelaySource, RunStatus, State
+from recovery_ops.rules.events import AttemptSucceeded, RetryScheduled, RunFinished, RunStarted
 from tests.browser.journeys import PATIENCE_MS, Visit, editor_of, fresh, picture
 from tests.browser.stage import Stage
 from tests.support.stories import failed, moved
@@ -91,22 +91,22 @@ def test_scenario_8_a_policy_is_tried_on_what_happened_and_every_changed_outcome
     page.get_by_role("button", name="JSON").click()
     text = page.get_by_label("Document as JSON")
     document = json.loads(text.input_value())
-    document["rules"].append({"id": name, "scope": {"operation": name}, "knobs": {"max_retries_background": 1}})
+    document["rules"].append({"id": name, "scope": {"operation": name}, "settings": {"max_retries_background": 1}})
     text.fill(json.dumps(document))
     page.get_by_label("Title").fill(f"Fewer retries of {name}")
     page.get_by_label("Reason").fill("Each retry costs a second of somebody's time.")
-    page.get_by_role("button", name="Save the proposal").click()
+    page.get_by_role("button", name="Save proposal").click()
     page.get_by_role("button", name="Replay", exact=False).first.click()
     result = page.get_by_role("region", name="Result", exact=True)
     expect(result.get_by_role("table")).to_be_visible(timeout=2 * PATIENCE_MS)
-    endings = page.get_by_role("table", name="Endings of affected calls").get_by_role("row")
+    endings = page.locator("[aria-labelledby=endings-title]").get_by_role("row")
     expect(endings.last).to_have_text(re.compile("answered.*failed.*1"))
-    example = page.get_by_role("region", name="Examples, side by side").locator("details", has_text=name)
+    example = page.locator("[aria-labelledby=examples-title]").locator("details", has_text=name)
     example.locator("summary").click()
     expect(example.get_by_role("heading", name=re.compile("^Under"))).to_have_count(2)
     assert example.locator("ol").first.inner_text() != example.locator("ol").last.inner_text()
-    examples = page.get_by_role("region", name="Examples, side by side").locator("summary").all_inner_texts()
-    for ending in page.get_by_role("table", name="Endings of affected calls").locator("tbody tr").all():
+    examples = page.locator("[aria-labelledby=examples-title]").locator("summary").all_inner_texts()
+    for ending in page.locator("[aria-labelledby=endings-title]").locator("tbody tr").all():
         old, new = ending.locator("td").nth(0).inner_text(), ending.locator("td").nth(1).inner_text()
         told = f"{old} → {new.partition(',')[0]}"
         assert any(told in one for one in examples), f"nothing explains {told}"

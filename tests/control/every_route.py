@@ -21,12 +21,14 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from events.capacity.models import CapacityEvent
 from events.models import Agent
-from recovery_ops.control.actions.shedding import shed
-from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.models import Escalation, RoleGrant
-from recovery_ops.control.roles import OF_A_PART, Role
-from recovery_ops.rules.facts import Escalated
-from recovery_ops.rules.words import Category
+from recovery_ops.control.access.models import RoleGrant
+from recovery_ops.control.breakers.services.load_shedding import shed
+from recovery_ops.control.core.permissions import OF_A_PART, Role
+from recovery_ops.control.demonstration.models import Demonstration
+from recovery_ops.control.escalations.models import Escalation
+from recovery_ops.control.escalations.services.opening import open_escalations
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.events import Escalated
 from tests.support.actions import REASON, asked, person
 from tests.support.addresses import Address
 from tests.support.foreign_objects import kind_of
@@ -93,9 +95,12 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ),
     ("agents-pause", "get"): ({"agent": "<agent>"},),
     ("agents-pause", "post"): ({"agent": "<agent>", "lasts": "3600"},),
+    ("agents-stop", "get"): ({"agent": "<agent>"},),
+    ("agents-stop", "post"): ({"agent": "<agent>", "lasts": "3600"},),
     ("agents-resume", "get"): ({"agent": "<agent>"},),
     ("agents-resume", "post"): ({"agent": "<agent>"},),
     ("api-fleet-pause", "post"): ({"targets": [{"service": "research", "instance": "r-0"}]},),
+    ("api-fleet-stop", "post"): ({"targets": [{"service": "research", "instance": "r-0"}]},),
     ("api-fleet-resume", "post"): ({"targets": [{"service": "research", "instance": "r-0"}]},),
     ("api-fleet-instances", "post"): tuple(
         {"verb": one, "instances": [{"service": "research", "instance": "r-1"}]} for one in ("restore", "retire")
@@ -159,6 +164,7 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("api-chains", "post"): ({"name": "day", "steps": [{"after_s": 0, "channel": "<channel>"}]},),
     ("annotation", "post"): ({"act": "end"}, {"act": "remove"}),
     ("annotate", "post"): ({"text": "deploy 2.8.1", "lasts": "moment"},),
+    ("api-demonstration-remove", "post"): ({"confirm": "dev"},),
     ("api-annotations", "post"): ({"note": "deploy 2.8.1"},),
     ("api-shed", "post"): ({"confirm": "dev"},),
     ("api-rules", "put"): ({"is_review_needed": True},),
@@ -173,11 +179,6 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("api-unclassified-check", "post"): ({"rule": RULE},),
     ("api-unclassified-propose", "post"): ({"rule": RULE},),
     ("edit-runbook", "post"): ({"markdown": "- wait"},),
-    ("escalation-star", "post"): ({"star": "1"},),
-    ("escalation-follow-ups", "post"): ({"text": "ask the vendor for a limit", "owner": "ana"}, {"done": "1"}),
-    ("api-escalation-star", "post"): ({"note": 1, "starred": True},),
-    ("api-escalation-follow-ups", "post"): ({"text": "ask the vendor for a limit", "owner": "ana"},),
-    ("api-escalation-follow-ups-done", "post"): ({"follow_up": 1, "done": True},),
     ("escalation-steps", "post"): ({"undo": "x"},),
     ("api-runbook", "put"): ({"markdown": "- wait"},),
     ("api-escalation-steps", "post"): ({"step": "x", "done": False},),
@@ -185,7 +186,7 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("new-export", "post"): ({"of": "audit", "format": "csv"},),
     ("api-exports", "post"): ({"list": "audit"},),
     ("api-replays", "post"): ({"proposal": "<proposal>", "start": BEFORE, "end": NOW.isoformat()},),
-    ("api-operation-policy", "patch"): ({"knobs": {"max_retries": 4}},),
+    ("api-operation-policy", "patch"): ({"settings": {"max_retries": 4}},),
 }
 _WITHOUT_REASON = {
     "api-policy-check",
@@ -334,8 +335,13 @@ def _filled(given: Any, world: Mapping[str, str]) -> Any:
 
 
 @pytest.fixture
-def everything(world: dict[str, str]) -> list[Try]:
-    """All that can be asked, in a world in which less important work is shed and a responder is called rita."""
+def everything(world: dict[str, str], settings: Any) -> list[Try]:
+    """All that can be asked, in a world with a demonstration, in which less important work is shed and a responder is
+    called rita.
+    """
+    settings.DEMO_ENVIRONMENT = "dev"
+    long_ago = NOW - timedelta(days=500)
+    Demonstration.objects.create(environment="dev", history_start=long_ago, history_end=long_ago)
     rita = User.objects.create_user("rita")
     RoleGrant.objects.create(user=rita, environment="dev", role=Role.RESPONDER)
     shed(**asked(confirm="dev", by=person(Role.ADMIN, "eva"), break_glass=True))

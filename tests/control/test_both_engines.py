@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,25 +9,28 @@ import pytest
 from events.failures.naming import called_lately
 from events.models import Fact
 from events.moments import from_us
-from events.runs.again import as_begun_last, begun_again
-from events.runs.asking import stories_of
+from events.runs.again import begun_again
+from events.runs.selectors import get_runs
 from events.window import Window
-from recovery_ops.control import actions
-from recovery_ops.control.actions.aborting import abort_run
-from recovery_ops.control.actions.annotations import annotate
-from recovery_ops.control.actions.replays import start_replay
-from recovery_ops.control.actions.shedding import shed
-from recovery_ops.control.audit import verify
-from recovery_ops.control.escalations.asking import rows_of
-from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.escalations.withdrawing import withdraw_called_off
-from recovery_ops.control.marks import marks_in
-from recovery_ops.control.models import EscalationNote, PolicyProposal, PolicyRelease, Replay
-from recovery_ops.control.questions import questions_in
+from recovery_ops.control.breakers.services import overrides
+from recovery_ops.control.breakers.services.load_shedding import shed
+from recovery_ops.control.core.audit_log import verify_chain
+from recovery_ops.control.core.permissions import Role
+from recovery_ops.control.dashboard.marks import marks_in
+from recovery_ops.control.dashboard.services import annotate
+from recovery_ops.control.escalations.models import EscalationNote
+from recovery_ops.control.escalations.selectors.queue import rows_of
+from recovery_ops.control.escalations.selectors.timeline import questions_in
+from recovery_ops.control.escalations.services.opening import open_escalations
+from recovery_ops.control.escalations.services.withdrawing import withdraw_called_off
+from recovery_ops.control.policies.models.policies import PolicyProposal, PolicyRelease
+from recovery_ops.control.policies.services import proposals, releases
 from recovery_ops.control.replay import job
-from recovery_ops.control.roles import Role
-from recovery_ops.rules.facts import Escalated, RunFinished, RunStarted
-from recovery_ops.rules.words import RunStatus
+from recovery_ops.control.replay.models.replays import Replay
+from recovery_ops.control.replay.services.replays import start_replay
+from recovery_ops.control.runs.services.aborts import abort_run
+from recovery_ops.rules.enums import RunStatus
+from recovery_ops.rules.events import Escalated, RunFinished, RunStarted
 from tests.support.actions import REASON, SEARCH, asked, person
 from tests.support.engines import engine
 from tests.support.recording import Studio
@@ -43,18 +45,18 @@ EVA = person(Role.EDITOR, "eva")
 
 def test_a_proposal_lives_and_is_returned_from(engine: str) -> None:
     document = policy(max_retries=5, jitter=0.5)
-    made = actions.propose(**asked(by=EVA, title="more patience", document=document)).object
-    actions.submit(**asked(by=EVA, number=made.number))
-    actions.approve(**asked(by=person(Role.APPROVER, "tom"), number=made.number))
-    release = actions.release_proposal(**asked(by=EVA, number=made.number)).object
+    made = proposals.propose(**asked(by=EVA, title="more patience", document=document)).object
+    proposals.submit(**asked(by=EVA, number=made.number))
+    proposals.approve(**asked(by=person(Role.APPROVER, "tom"), number=made.number))
+    release = proposals.release_proposal(**asked(by=EVA, number=made.number)).object
     assert PolicyRelease.objects.get(pk=release.pk).document == document
-    again = actions.revise  # the same document again changes nothing, whatever the engine made of its numbers
-    made = actions.propose(**asked(by=EVA, title="the same", document=document)).object
+    again = proposals.revise  # the same document again changes nothing, whatever the engine made of its numbers
+    made = proposals.propose(**asked(by=EVA, title="the same", document=document)).object
     assert again(**asked(by=EVA, number=made.number, document=document)).was_already
-    assert actions.roll_back(**asked(version=1)).was_already
-    assert not actions.roll_back(**asked(version=0)).was_already
+    assert releases.roll_back(**asked(version=1)).was_already
+    assert not releases.roll_back(**asked(version=0)).was_already
     assert PolicyProposal.objects.get(number=1).state == "rolled_back"
-    assert verify("dev").is_whole
+    assert verify_chain("dev").is_whole
 
 
 @pytest.mark.parametrize("operation", ["", "search_web"])
@@ -80,15 +82,15 @@ def test_a_replay_reads_what_was_recorded(engine: str, operation: str) -> None:
 
 def test_acts_of_every_table_are_marks(engine: str) -> None:
     """One union over tables whose columns are of different kinds."""
-    tripped = actions.trip(**asked(scope=SEARCH, ahead=True)).object
+    tripped = overrides.trip(**asked(scope=SEARCH, ahead=True)).object
     shed(**asked(least="critical", confirm="dev"))
-    actions.release(**asked(override_id=tripped.pk, now=NOW + timedelta(minutes=1)))
+    overrides.release(**asked(override_id=tripped.pk, now=NOW + timedelta(minutes=1)))
     annotate(**asked(text="deploy", at=NOW - timedelta(minutes=9)))
     annotate(**asked(text="freeze", at=NOW - timedelta(days=9), goes_on=True))
     window = Window(start=NOW - timedelta(hours=1), end=NOW + timedelta(hours=1))
     found = marks_in("dev", window, "")
     assert sorted(mark.word for mark in found) == [
-        *("auto search_web", "deploy", "forced_open search_web", "freeze", "shed below critical"),
+        *("deploy", "forced open search_web", "freeze", "load shedding below critical", "override cleared search_web"),
     ]
     assert {mark.word: mark.until for mark in found if mark.until} == {"freeze": window.end}
     assert "freeze" in {mark.word for mark in marks_in("dev", window, "search_web")}
@@ -131,5 +133,4 @@ def test_that_a_run_was_begun_again_is_found_among_its_facts(engine: str) -> Non
     story.tell(RunStarted(name="due diligence"), at=-3, run="run-7", instance="r-1").store()
     found = begun_again("dev", {"run-7": NOW, "run-8": NOW})
     assert {run: one.begun for run, one in found.items()} == {"run-7": NOW + timedelta(seconds=3), "run-8": None}
-    cut = [replace(one, is_cut=True, last_begun=None, begun_by="") for one in stories_of("dev", ["run-7", "run-8"])]
-    assert [one.holder for one in as_begun_last("dev", cut)] == ["r-1", "r-0"]
+    assert [one.holder for one in get_runs("dev", ["run-7", "run-8"])] == ["r-1", "r-0"]

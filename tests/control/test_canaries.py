@@ -30,13 +30,15 @@ from events.ingest import writer
 from events.models import Fact as Stored
 from events.models import Quarantine
 from events.reporters import reporters
-from recovery_ops.control.actions.notifying import save_channel, save_rule
-from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.models import Escalation, Notification, OpampAgent
-from recovery_ops.control.notify.telling import tell
-from recovery_ops.control.roles import Role
-from recovery_ops.rules import facts
-from recovery_ops.rules.masking import MASK
+from recovery_ops.control.core.permissions import Role
+from recovery_ops.control.desired_state.opamp.models import OpampAgent
+from recovery_ops.control.escalations.models import Escalation
+from recovery_ops.control.escalations.services.opening import open_escalations
+from recovery_ops.control.notifications.models.notifications import Notification
+from recovery_ops.control.notifications.rules import tell
+from recovery_ops.control.notifications.services.settings import save_channel, save_rule
+from recovery_ops.rules import events as facts
+from recovery_ops.rules.classification.redaction import MASK
 from tests.support import walks
 from tests.support.actions import asked, person
 from tests.support.masking import SECRETS
@@ -79,7 +81,7 @@ class Dealer:
             return origin([self.value(parts[0])])
         return {bool: False, int: 1, float: 1.0}.get(wanted)
 
-    def fact(self, kind: type[facts.Fact]) -> facts.Fact:
+    def fact(self, kind: type[facts.Event]) -> facts.Event:
         """A fact of this kind whose texts are all secrets."""
         hints = get_type_hints(kind)
         given = {one.name: self.value(hints[one.name]) for one in dataclasses.fields(kind) if one.init}
@@ -89,7 +91,7 @@ class Dealer:
 KINDS = [
     one
     for _, one in sorted(inspect.getmembers(facts, inspect.isclass))
-    if issubclass(one, facts.Fact) and one is not facts.Fact
+    if issubclass(one, facts.Event) and one is not facts.Event
 ]
 
 
@@ -200,7 +202,7 @@ def do_what_follows() -> None:
 def shown(client: Client) -> Iterator[tuple[str, str]]:
     """Every page, and what pages link, up to `EACH` of a route and of each of its files: address and content."""
     begin = ["/timelines?view=table", *PAGES.values(), *walks.of_api(), *walks.of_pages()]
-    for address, answer in walks.opened(client, begin, each=EACH):
+    for address, answer, _ in walks.opened(client, begin, each=EACH):
         content = b"".join(answer.streaming_content) if answer.streaming else answer.content
         yield address, content.decode(errors="replace") + str(answer.headers)
 

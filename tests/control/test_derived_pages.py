@@ -18,8 +18,8 @@ from events.models import Fact
 from events.sent import Encoding, Signal
 from events.store import store_facts
 from events.traces import settle
-from recovery_ops import environment
-from recovery_ops.control.roles import Role
+from recovery_ops.control.core.permissions import Role
+from recovery_ops.server import environment
 from tests.support.otlp import attributes
 from tests.support.pages import signed_in, text_of
 from tests.support.spans import CHAT, TRACE, traces

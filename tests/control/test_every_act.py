@@ -1,6 +1,6 @@
 """Every act on a question, through every door, for one and for many, with a row of the audit log for each.
 
-The doors are the page and the queue (forms), the API for one and for many; tests/control/test_cli_escalations.py goes
+The doors are the page and the queue (forms), the API for one and for many; tests/cli/test_cli_escalations.py goes
 through the same verbs on the command line.
 """
 
@@ -14,12 +14,13 @@ import pytest
 from django.utils import timezone
 
 from events import keys
-from recovery_ops.control.actions.escalations import RESPONSES, respond
-from recovery_ops.control.api.escalations import EDIT, VERBS
-from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.models import AuditEntry, Escalation
-from recovery_ops.control.roles import Role
-from recovery_ops.rules.chains import GOES_ON
+from recovery_ops.control.core.models.audit import AuditEntry
+from recovery_ops.control.core.permissions import Role
+from recovery_ops.control.escalations.api import EDIT, VERBS
+from recovery_ops.control.escalations.models import Escalation
+from recovery_ops.control.escalations.services.actions import RESPONSES, respond
+from recovery_ops.control.escalations.services.opening import open_escalations
+from recovery_ops.rules.notifications.escalation_levels import GOES_ON
 from tests.support.api_client import Program
 from tests.support.channels import channel
 from tests.support.escalation_policies import chain

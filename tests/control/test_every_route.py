@@ -16,8 +16,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from recovery_ops.control.models import EVERYWHERE
-from recovery_ops.control.roles import ROLES, Role
+from recovery_ops.control.core.models.bases import EVERYWHERE
+from recovery_ops.control.core.permissions import ROLES, Role
 from tests.control.every_route import OF_EVERYBODY, Try, answered, everything, names
 from tests.support.engines import engine
 from tests.support.foreign_objects import holding, world
@@ -163,10 +163,9 @@ def asking(everything: list[Try]) -> Iterator[tuple[Try, list[int]]]:
             yield one, codes
 
 
+@pytest.mark.full  # by default `test_foreign_objects` asks an admin of elsewhere for each object
 @pytest.mark.usefixtures("blank")
-@pytest.mark.parametrize(
-    "role", [pytest.param(role, marks=() if role == Role.OPERATOR else pytest.mark.full) for role in ROLES]
-)
+@pytest.mark.parametrize("role", ROLES)
 def test_elsewhere_no_object_is_there_and_nothing_is_open(everything: list[Try], role: Role) -> None:
     """Who holds a role in `test`: asking for `dev`, and asking for objects of `dev` in `test`."""
     theirs, wrong = holding(role, "test"), []

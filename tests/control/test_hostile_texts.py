@@ -15,13 +15,16 @@ from urllib.parse import quote
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from events import keys
 from events.cardinality import known_names
 from events.ingest import writer
 from events.masking import forget_masking
 from events.models import Fact, Quarantine
-from recovery_ops.control.roles import Role
+from recovery_ops.control.core.permissions import Role
+from recovery_ops.control.escalations.models import Escalation
+from recovery_ops.control.escalations.services.opening import open_escalations
 from recovery_ops.wire import names
 from tests.support.otlp import Door, record, request
 from tests.support.pages import PAGES, signed_in
@@ -40,12 +43,13 @@ MARKS = {
 }
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 FORGED = "CRITICAL forged: root signed in"
+MARKUP = "<i data-forged>"
 pytestmark = [pytest.mark.django_db(transaction=True)]
 
 
 def hostile(number: int = 0) -> str:
     """A text with every mark, and a line that is not one of ours."""
-    return f"h{number}" + "x".join(MARKS.values()) + FORGED
+    return f"h{number}{MARKUP}" + "x".join(MARKS.values()) + FORGED
 
 
 @pytest.fixture
@@ -85,7 +89,7 @@ def answers(client: Client) -> Iterator[tuple[str, str, str]]:
     seen: set[str] = set()
     waiting = list(PAGES.values())
     while waiting:
-        address = waiting.pop()
+        address = waiting.pop(0)  # every page before its links
         if address in seen or len(seen) > 200:
             continue
         seen.add(address)
@@ -101,12 +105,16 @@ def answers(client: Client) -> Iterator[tuple[str, str, str]]:
 @pytest.mark.usefixtures("now")
 def test_no_page_and_no_file_holds_a_sign_that_turns_or_ends_a_line(door: Door) -> None:
     send_all(door)
+    open_escalations("dev", timezone.now())
+    assert Escalation.objects.exists()
     assert Fact.objects.filter(operation__contains=FORGED).count() >= 6
     found: dict[str, list[str]] = {}
     files = told = 0
     for address, kind, text in answers(signed_in(Role.ADMIN)):
         if signs := FORBIDDEN.findall(text):
             found[address] = signs
+        if kind.startswith("text/html") and MARKUP in text:
+            found[address] = ["markup"]
         told += FORGED in text
         if kind.startswith("text/csv"):
             files += 1

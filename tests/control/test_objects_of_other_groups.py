@@ -14,11 +14,13 @@ from django.db import transaction
 from django.test import Client
 
 from events.models import Agent
-from recovery_ops.control import actions
-from recovery_ops.control.models import AuditEntry, ResetRamp
-from recovery_ops.control.roles import OF_A_PART, Role
-from recovery_ops.rules.scope import Scope
-from recovery_ops.rules.words import State
+from recovery_ops.control.breakers.models.ramps import ResetRamp
+from recovery_ops.control.breakers.services import overrides
+from recovery_ops.control.breakers.services import resets as resets_services
+from recovery_ops.control.core.models.audit import AuditEntry
+from recovery_ops.control.core.permissions import OF_A_PART, Role
+from recovery_ops.rules.enums import State
+from recovery_ops.rules.policy.scope import Scope
 from tests.support.actions import REASON, asked
 from tests.support.addresses import Address
 from tests.support.foreign_objects import addresses, admin_of, answered, holding, world
@@ -119,7 +121,7 @@ def done(client: Client, path: str, body: dict[str, Any]) -> int:
 @pytest.mark.parametrize("named", ["search", "*", "s*"])
 def test_a_deed_to_another_group_is_refused(named: str) -> None:
     fleet()
-    override = actions.disable(**asked(scope=OURS)).object.pk
+    override = overrides.disable(**asked(scope=OURS)).object.pk
     theirs = admin_of("dev", "payments")
     found = {(path, str(body)): done(theirs, path, body) for path, body in deeds(override, named)}
     assert len(found) == 23
@@ -130,7 +132,7 @@ def test_a_deed_to_another_group_is_refused(named: str) -> None:
 
 def test_the_same_deed_to_ones_own_group_is_done() -> None:
     fleet()
-    override = actions.disable(**asked(scope=OURS)).object.pk
+    override = overrides.disable(**asked(scope=OURS)).object.pk
     ours = admin_of("dev", "search")
     found = {(path, str(body)): done(ours, path, body) for path, body in deeds(override, "search")}
     assert {told: status for told, status in found.items() if status >= 400} == {}
@@ -139,7 +141,7 @@ def test_the_same_deed_to_ones_own_group_is_done() -> None:
 @pytest.mark.parametrize(("group", "is_let"), [("search", True), ("payments", False)])
 def test_a_reset_in_steps_is_cancelled_by_who_rules_its_group(group: str, is_let: bool) -> None:
     fleet()
-    actions.reset(**asked(scope=OURS))
+    resets_services.reset(**asked(scope=OURS))
     number, somebody = ResetRamp.objects.get().number, admin_of("dev", group)
     page = f"/resets/{number}"
     assert ('value="cancel"' in somebody.get(page).content.decode()) == is_let

@@ -10,10 +10,12 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from events.keys import create_key
-from recovery_ops.control.models import AuditEntry, Override, PolicyRelease, Reset
-from recovery_ops.control.roles import Role
-from recovery_ops.rules.knobs import KNOBS
-from recovery_ops.rules.words import ApplyStatus, State
+from recovery_ops.control.breakers.models.overrides import Override, Reset
+from recovery_ops.control.core.models.audit import AuditEntry
+from recovery_ops.control.core.permissions import Role
+from recovery_ops.control.policies.models.policies import PolicyRelease
+from recovery_ops.rules.enums import ApplyStatus, State
+from recovery_ops.rules.policy.settings import SETTINGS
 from tests.support.form_faults import faults_of
 from tests.support.html import Shown
 from tests.support.pages import REASON, edited, held, sent, signed_in, text_of, troubled_fleet
@@ -193,13 +195,13 @@ def test_a_stale_form_token_is_explained() -> None:
 
 
 # -- policies ----------------------------------------------------------------------------------------------------------
-def test_knobs_are_released_and_their_way_to_the_agents_is_shown() -> None:
+def test_settings_are_released_and_their_way_to_the_agents_is_shown() -> None:
     troubled_fleet()
     client = signed_in(Role.EDITOR)
     answer = edited(client, max_retries="5", base_delay_s="0.25", retry_capacity_errors="no")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/policies/operations/search_web")
     [rule] = PolicyRelease.objects.get().document["rules"]
-    assert rule["knobs"] == {"max_retries": 5, "base_delay_s": 0.25, "retry_capacity_errors": False}
+    assert rule["settings"] == {"max_retries": 5, "base_delay_s": 0.25, "retry_capacity_errors": False}
     page = client.get("/policies/operations/search_web")
     status = Shown(page).within("id", "policy-status").root.text
     assert all(word in status for word in ("Policy 1", "14:26:18", "by ana", "revision 1", "0/3"))
@@ -209,7 +211,7 @@ def test_knobs_are_released_and_their_way_to_the_agents_is_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("knob", "typed", "allowed"),
+    ("setting", "typed", "allowed"),
     [
         ("max_retries", "21", ["0", "20"]),
         ("max_retries", "many", ["number"]),
@@ -220,24 +222,24 @@ def test_knobs_are_released_and_their_way_to_the_agents_is_shown() -> None:
         ("sliding_window_type", "moon", ["count_based", "time_based"]),
     ],
 )
-def test_a_knob_that_cannot_be_is_refused_beside_its_field(knob: str, typed: str, allowed: list[str]) -> None:
+def test_a_setting_that_cannot_be_is_refused_beside_its_field(setting: str, typed: str, allowed: list[str]) -> None:
     troubled_fleet()
-    answer = edited(signed_in(Role.EDITOR), **{knob: typed})
+    answer = edited(signed_in(Role.EDITOR), **{setting: typed})
     page = answer.content.decode()
     assert answer.status_code == 422
-    fault = Shown(answer).within("id", f"{knob}-error").root.text
+    fault = Shown(answer).within("id", f"{setting}-error").root.text
     assert all(word in fault for word in allowed)
-    assert f'value="{typed}"' in page or KNOBS[knob].kind in ("flag", "word")  # a choice has nothing to keep
+    assert f'value="{typed}"' in page or SETTINGS[setting].kind in ("flag", "word")  # a choice has nothing to keep
     assert not PolicyRelease.objects.exists()
 
 
-def test_an_emptied_knob_is_taken_back() -> None:
+def test_an_emptied_setting_is_taken_back() -> None:
     troubled_fleet()
     client = signed_in(Role.EDITOR)
     edited(client, max_retries="5", base_delay_s="2")
     edited(client, seen="1", key="p-2", base_delay_s="2")
     [rule] = PolicyRelease.objects.latest("version").document["rules"]
-    assert rule["knobs"] == {"base_delay_s": 2.0}
+    assert rule["settings"] == {"base_delay_s": 2.0}
 
 
 def test_who_edits_second_is_told_and_loses_nothing() -> None:

@@ -13,13 +13,16 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from events.empties import Why
+from events.keys import create_key
 from events.models import Agent
 from events.timelines.charts import plain
-from recovery_ops.control import desired
-from recovery_ops.control.models import AuditEntry, Override, PolicyRelease, Reset
-from recovery_ops.control.roles import Role
-from recovery_ops.rules.facts import DesiredStateApplied
-from recovery_ops.rules.words import ApplyStatus, State
+from recovery_ops.control.breakers.models.overrides import Override, Reset
+from recovery_ops.control.core.models.audit import AuditEntry
+from recovery_ops.control.core.permissions import Role
+from recovery_ops.control.desired_state import document as desired
+from recovery_ops.control.policies.models.policies import PolicyRelease
+from recovery_ops.rules.enums import ApplyStatus, State
+from recovery_ops.rules.events import DesiredStateApplied
 from tests.support.html import Shown
 from tests.support.isolated import rolled_back
 from tests.support.pages import (
@@ -38,7 +41,7 @@ from tests.support.stories import NOW, Story, heartbeat, moved
 from tests.support.templates import templates_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
-FIRST_RUN = "control/_first_run.html"
+FIRST_RUN = "dashboard/_first_run.html"
 LEVERS = ("trip", "named", "bulk", "shed", "counts", "triage", "annotate")
 """What is not a page that a viewer may open."""
 
@@ -138,6 +141,15 @@ def test_the_overview_is_the_way_in_before_anybody_reported() -> None:
     answer = signed_in().get("/")
     assert FIRST_RUN in templates_of(answer)
     assert "RECOVERY_OPS_URL=http://testserver" in text_of(answer)
+
+
+def test_first_page_leads_to_the_demonstration() -> None:
+    assert "/?environment=demo" not in Shown(signed_in().get("/")).links
+    create_key("demonstration fleet", ["ingest"], "demo")
+    client = signed_in(environment="demo")
+    assert "/?environment=demo" in Shown(client.get("/")).links
+    Story(environment="demo").tell(heartbeat(), at=1).store()
+    assert Shown(client.get("/?environment=demo")).having("demo")
 
 
 def test_the_first_fact_turns_the_first_page_into_the_overview() -> None:
@@ -270,7 +282,7 @@ def test_a_refused_change_stands_in_the_log() -> None:
     held(signed_in())
     signed_in(name="ben").post("/breakers/search_web/disable", sent(key="k-2"))
     assert AuditEntry.objects.filter(result=AuditEntry.REFUSED).count() == 1
-    assert "refused: stale" in text_of(signed_in().get("/audit"))
+    assert "rejected: stale" in text_of(signed_in().get("/audit"))
 
 
 # -- signing in, themes, errors ----------------------------------------------------------------------------------------

@@ -10,8 +10,11 @@ from django.conf import settings
 
 from events import keys
 from recovery_ops.celery import app
-from recovery_ops.control.models import AuditEntry, EnvironmentRules, HeldAct, Override, UsedKey
-from recovery_ops.control.retention import KEEP_USED_KEYS, sweep_used_keys
+from recovery_ops.control.breakers.models.overrides import Override
+from recovery_ops.control.core.models.approval_requests import ApprovalRequest
+from recovery_ops.control.core.models.audit import AuditEntry, UsedKey
+from recovery_ops.control.core.models.environment_rules import EnvironmentRules
+from recovery_ops.control.self_monitoring.retention import KEEP_USED_KEYS, sweep_used_keys
 from recovery_ops.control.tasks import forget_used_keys
 from tests.support.actions import REASON
 from tests.support.api_client import Program
@@ -127,7 +130,7 @@ def test_what_waits_for_a_second_person_is_one_whole_request_too(program: Progra
     status, problem = program.post("breakers/*/trip", every | {"starts_in_s": 600}, idempotency_key="k-1")
     assert (status, problem["code"]) == (409, "key_used")
     assert program.post("breakers/*/observe", every, idempotency_key="k-1")[1]["code"] == "key_used"
-    assert HeldAct.objects.count() == 1
+    assert ApprovalRequest.objects.count() == 1
 
 
 def test_a_form_that_is_sent_again_with_another_beginning_is_refused() -> None:

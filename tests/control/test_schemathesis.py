@@ -31,8 +31,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from events import keys
-from recovery_ops.control.api import urls as api_urls
-from recovery_ops.control.api.openapi import openapi
+from recovery_ops.control import api_urls
+from recovery_ops.control.api_docs.openapi import openapi
 from tests.support.fleet import today_fleet
 
 pytestmark = [pytest.mark.django_db, pytest.mark.full]

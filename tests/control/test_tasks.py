@@ -10,11 +10,12 @@ from django.utils import timezone
 
 from events.keys import create_key
 from recovery_ops.celery import app
-from recovery_ops.control.desired import current_revision
-from recovery_ops.control.escalations.made_up import hold, let_go
-from recovery_ops.control.models import Escalation, Override
+from recovery_ops.control.breakers.models.overrides import Override
+from recovery_ops.control.core.revisions import current_revision
+from recovery_ops.control.escalations.models import Escalation
+from recovery_ops.control.escalations.seed import hold, let_go
 from recovery_ops.control.tasks import end_expired_overrides, keep_escalations
-from recovery_ops.rules.facts import Escalated
+from recovery_ops.rules.events import Escalated
 from tests.support.actions import person, trip
 from tests.support.stories import NOW, Story
 

@@ -19,11 +19,15 @@ from django.urls.converters import IntConverter
 
 from events.keys import create_key
 from events.models import Agent, AgentKey
-from recovery_ops.control import actions
-from recovery_ops.control.models import AuditEntry, Override, Revision, RoleGrant
-from recovery_ops.control.roles import ROLES, Role
-from recovery_ops.control.views.people import deeds
-from recovery_ops.rules.scope import Scope
+from recovery_ops.control.access.models import RoleGrant
+from recovery_ops.control.access.views.accounts import deeds
+from recovery_ops.control.breakers.models.overrides import Override
+from recovery_ops.control.breakers.services import overrides
+from recovery_ops.control.core.models.audit import AuditEntry
+from recovery_ops.control.core.models.revisions import Revision
+from recovery_ops.control.core.permissions import ROLES, Role
+from recovery_ops.control.policies.services import proposals as proposals_services
+from recovery_ops.rules.policy.scope import Scope
 from tests.support.actions import REASON, asked, person, small_fleet
 from tests.support.addresses import Address, as_role
 from tests.support.processes import ROOT
@@ -33,11 +37,11 @@ pytestmark = pytest.mark.django_db
 ROLES_PAGE = ROOT / "docs" / "roles.md"
 _ROLES_HEAD = """# Who may do what
 
-Generated from `recovery_ops/control/roles.py`; Settings → Access shows the same. A role is held in one environment or
-in all of them. Deeds to breakers (trip, disable, observe, release, extend, reset, probe) may also be held for one group
-of agents: then their scope has to name that group, and the rest of the environment can be looked at. An environment in
-which somebody holds no role answers 403 or 404 to everything. A key does what its scopes stand for, in its own
-environment.
+Generated from `recovery_ops/control/core/permissions.py`; Settings → Access shows the same. A role is held in one
+environment or in all of them. Deeds to breakers (trip, disable, observe, release, extend, reset, probe) may also be
+held for one group of agents: then their scope has to name that group, and the rest of the environment can be looked
+at. An environment in which somebody holds no role answers 403 or 404 to everything. A key does what its scopes stand
+for, in its own environment.
 
 """
 OPEN = {"sign-in", "account_login", "mfa_login_webauthn", "mfa_authenticate", "single-sign-on", "single-sign-on-back"}
@@ -76,11 +80,11 @@ def addresses(known: dict[str, str]) -> Iterator[Address]:
 def known() -> dict[str, str]:
     """A fleet, a proposal, an override and a key in `dev`."""
     small_fleet()
-    actions.trip(**asked(scope=Scope(operation="search_web")))
+    overrides.trip(**asked(scope=Scope(operation="search_web")))
     key, _ = create_key("research", ["ingest"], "dev")
     create_key("elsewhere", ["ingest"], "prod")
     Revision.objects.get_or_create(environment="prod", defaults={"number": 1, "changed_at": key.created_at})
-    done = actions.propose(
+    done = proposals_services.propose(
         **asked(by=person(Role.OPERATOR)),
         title="more patience",
         document={"defaults": {"operation": {"max_retries": 5}}},

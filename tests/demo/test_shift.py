@@ -16,18 +16,21 @@ from django.utils import timezone
 from events.capacity.detection import look
 from events.capacity.models import CapacityArrangement
 from events.capacity.reach import read_reach
-from recovery_ops.control.actions.failures_due import keep_failures
-from recovery_ops.control.demonstration import demonstration_receiver
-from recovery_ops.control.escalations.due import keep_deadlines
-from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.escalations.report import report_of, weeks_before
-from recovery_ops.control.models import AuditEntry, Channel, Delivery, Escalation, Notification, Override
-from recovery_ops.control.notify.sending import send_due
-from recovery_ops.control.notify.telling import tell
+from recovery_ops.control.breakers.models.overrides import Override
+from recovery_ops.control.core.models.audit import AuditEntry
+from recovery_ops.control.demo_notifications import demonstration_receiver
+from recovery_ops.control.escalations.models import Escalation
+from recovery_ops.control.escalations.selectors.report import report_of, weeks_before
+from recovery_ops.control.escalations.services.due import keep_deadlines
+from recovery_ops.control.escalations.services.opening import open_escalations
+from recovery_ops.control.issues.services.due import keep_failures
+from recovery_ops.control.notifications.dispatcher import send_due
+from recovery_ops.control.notifications.models.notifications import Channel, Delivery, Notification
+from recovery_ops.control.notifications.rules import tell
 from recovery_ops.demo.mailbox import DOMAIN, Mailbox
 from recovery_ops.demo.shift import CHORES, OPERATOR, Shift
-from recovery_ops.rules.facts import Escalated
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.events import Escalated
 from tests.support.capacity import storm
 from tests.support.demo_desk import ApiDesk, ask
 from tests.support.pages import signed_in, text_of

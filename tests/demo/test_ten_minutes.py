@@ -1,7 +1,7 @@
 """Ten minutes of the demonstration in virtual time: its operator's shift, at the real API, while the worker looks.
 
 The facts are what its agents tell (tests/demo/test_script.py has the agents themselves); every look of the worker is
-the real one. At the end each thing that a visitor is promised (docs/operating.md) is in the store.
+the real one. At the end each thing that a visitor is promised is in the store.
 """
 
 from __future__ import annotations
@@ -17,27 +17,21 @@ from django.utils import timezone
 from events.capacity.detection import look
 from events.capacity.models import CapacityArrangement, CapacityEvent
 from events.capacity.reach import read_reach
-from recovery_ops.control.actions.failures_due import keep_failures
-from recovery_ops.control.actions.shedding import end_expired_shed
-from recovery_ops.control.demonstration import RECEIVER, demonstration_receiver
-from recovery_ops.control.escalations.due import keep_deadlines
-from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.models import (
-    AuditEntry,
-    BurnAlert,
-    Channel,
-    Delivery,
-    Escalation,
-    EscalationNote,
-    LoadShed,
-    Notification,
-    PolicyProposal,
-)
-from recovery_ops.control.notify.budgets import watch
-from recovery_ops.control.notify.telling import tell
+from recovery_ops.control.breakers.models.load_shedding import LoadShed
+from recovery_ops.control.breakers.services.load_shedding import end_expired_shed
+from recovery_ops.control.core.models.audit import AuditEntry
+from recovery_ops.control.demo_notifications import RECEIVER, demonstration_receiver
+from recovery_ops.control.escalations.models import Escalation, EscalationNote
+from recovery_ops.control.escalations.services.due import keep_deadlines
+from recovery_ops.control.escalations.services.opening import open_escalations
+from recovery_ops.control.issues.services.due import keep_failures
+from recovery_ops.control.notifications.models.notifications import BurnAlert, Channel, Delivery, Notification
+from recovery_ops.control.notifications.retry_budgets import watch
+from recovery_ops.control.notifications.rules import tell
+from recovery_ops.control.policies.models.policies import PolicyProposal
 from recovery_ops.demo.shift import OPERATOR, SERVICES, Shift
-from recovery_ops.rules.facts import DegradationEnded, DegradationStarted, RetryScheduled
-from recovery_ops.rules.words import Category, DelaySource, State
+from recovery_ops.rules.enums import Category, DelaySource, State
+from recovery_ops.rules.events import DegradationEnded, DegradationStarted, RetryScheduled
 from tests.support.capacity import storm
 from tests.support.demo_desk import ApiDesk, ask
 from tests.support.pages import signed_in, text_of
@@ -105,7 +99,7 @@ def weather(second: int) -> None:
     if second in (20, 120):
         met = (failed(Category.CONFLICT, "ledger.book"), failed(Category.QUOTA_EXHAUSTED, "sentiment"))
         story.tell(*met, **at(second), service=SERVICES[1])
-    if second == 40:
+    if second in (40, 280):
         retried = [RetryScheduled(**RETRIED, attempt=2 + number % 2) for number in range(40)]
         story.tell(counted(20, "ledger.close", attempts=60), *retried, **at(second), service=SERVICES[1])
     if second == 90:

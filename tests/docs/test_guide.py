@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 import recovery_ops.runtime
-from recovery_ops.rules import facts
-from recovery_ops.rules.tools.results import RUN_TELLINGS
-from recovery_ops.rules.words import Category
-from recovery_ops.runtime import recovery as own_recovery
-from recovery_ops.runtime.guard import Said
+from recovery_ops.rules import events
+from recovery_ops.rules.enums import FOUNDATIONAL_FAILED, TERMINAL
+from recovery_ops.rules.tools.results import RUN_TELLINGS, ResultKind
+from recovery_ops.runtime import default_client as own_client
+from recovery_ops.runtime.guard_options import AllGuardOptions
 from recovery_ops.runtime.testing import Lab
-from recovery_ops.runtime.tools.calls import REQUIRED
 from tests.docs import generated
 from tests.docs.worlds import ANSWER, WORLDS
 from tests.support.guide import LINK, anchors, snippets
@@ -33,7 +32,7 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
     """A laboratory that stands in for every `Recovery` that a snippet makes or takes for granted."""
     lab = Lab(directory=tmp_path / "state")
     monkeypatch.setattr(recovery_ops.runtime, "Recovery", lambda *args, **said: lab.recovery)
-    monkeypatch.setattr(own_recovery, "_default", lab.recovery)
+    monkeypatch.setattr(own_client._own, "_found", lab.recovery)
     return lab
 
 
@@ -70,7 +69,7 @@ class TestWhatTheSnippetsCameTo:
         assert [message["role"] for message in names["taken_up"].messages] == ["user", "assistant", "user"]
         assert names["messages"][-1] == {"role": "user", "content": names["taken_up"].briefing}
         assert (names["reply"], names["ask_in_words"].calls) == (ANSWER, 2)
-        assert [fact.turns for fact in lab.facts_of(facts.RunFinished)] == [2]
+        assert [fact.turns for fact in lab.events_of(events.RunFinished)] == [2]
 
     def test_the_workflow_sends_a_key_and_the_failure_names_its_resume_id(self, lab: Lab, tmp_path: Path) -> None:
         names = run_page("workflows", lab, tmp_path)
@@ -105,17 +104,17 @@ def rows(text: str, title: str) -> list[list[str]]:
 
 def test_every_word_of_a_guard_is_told() -> None:
     told = [word for cell in rows(text_of("guarding"), "word") for word in cell]
-    assert sorted(told) == sorted(Said.__annotations__)
+    assert sorted(told) == sorted(AllGuardOptions.__annotations__)
 
 
 def test_every_reason_to_end_a_run_is_told() -> None:
     told = [word for cell in rows(text_of("tools"), "`reason`") for word in cell]
-    assert set(told) == {Category.PERMISSION.value, REQUIRED, *RUN_TELLINGS}
+    assert set(told) == {*TERMINAL, FOUNDATIONAL_FAILED, *RUN_TELLINGS}
 
 
 def test_every_kind_of_result_is_told() -> None:
     told = [word for cell in rows(text_of("tools"), "`kind`") for word in cell]
-    assert sorted(told) == sorted(kind.value for kind in recovery_ops.runtime.ResultKind)
+    assert sorted(told) == sorted(kind.value for kind in ResultKind)
 
 
 def test_the_variables_are_those_that_the_runtime_reads() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery_ops import environment
+from recovery_ops.server import environment
 from tests.support.processes import ROOT, Running, clean_environment, copy_migrated_sqlite
 from tests.support.production import copied
 
@@ -77,8 +77,8 @@ def test_what_a_unit_starts_is_there(unit: Path) -> None:
 def test_the_environment_is_one_that_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = (EXAMPLES / "recovery-ops.env").read_text().splitlines()
     given = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
-    text = (ROOT / "docs" / "operating.md").read_text()
-    assert [name for name in given if name not in text and f"_{name.rpartition('_')[2]}" not in text] == []
+    text = "\n".join(page.read_text() for page in (ROOT / "docs" / "operate").glob("*.md"))
+    assert [name for name in given if name not in text] == []
     database = environment.database(given["RECOVERY_OPS_DATABASE_URL"], data=Path(), pool_size=1)
     assert (database["HOST"], database["NAME"]) == ("db.example.org", "recovery")
     monkeypatch.setenv("RECOVERY_OPS_PUBLIC_URL", given["RECOVERY_OPS_PUBLIC_URL"])

@@ -8,13 +8,17 @@ from types import SimpleNamespace
 from typing import Any
 
 from recovery_ops.runtime import RecoveryExhausted, Response
-from recovery_ops.runtime.testing import Lab
+from recovery_ops.runtime.testing import HttpError, Lab
 
 CALL = {
     "role": "assistant",
     "content": [{"type": "tool_use", "id": "use-1", "name": "search_web", "input": {"query": "x"}}],
 }
 ANSWER = {"role": "assistant", "content": [{"type": "text", "text": "done"}]}
+
+
+class NotReady(Exception):
+    """An exception of the reader's own."""
 
 
 def saying(*words: str) -> Callable[..., list[str]]:
@@ -31,7 +35,10 @@ def guarding(lab: Lab, folder: Path) -> dict[str, Any]:
         "live_prices": lab.script(503),
         "cached_prices": lambda flight: {flight: 420},
         "guess_mood": lab.script(404),
+        "fetch_report": lab.script(NotReady(), "pending", "done"),
+        "NotReady": NotReady,
         "client": SimpleNamespace(create=lambda **said: said),
+        "service": SimpleNamespace(rank=lambda texts, key: sorted(texts)),
         "tell": lambda *words: told.extend(words),
         "told": told,
         "log": lambda *words: None,
@@ -84,6 +91,29 @@ def failures(lab: Lab, folder: Path) -> dict[str, Any]:
     return {"book": lab.script(ConnectionRefusedError("refused"), "booked")}
 
 
+def migrating(lab: Lab, folder: Path) -> dict[str, Any]:
+    """For the page about other libraries: each second `get` succeeds, `pay` never does, and one model is down."""
+    received: list[str] = []
+
+    def get(url: str) -> str:
+        received.append(url)
+        if received.count(url) % 2:
+            raise ConnectionResetError("reset")
+        return "a page"
+
+    def pay(order: int) -> str:
+        received.append(f"order {order}")
+        raise ConnectionResetError("reset")
+
+    def complete(model: str, messages: list[dict[str, str]]) -> str:
+        received.append(model)
+        if model == "large":
+            raise HttpError(500)
+        return f"{messages[0]['content']} from {model}"
+
+    return {"get": get, "pay": pay, "complete": complete, "received": received}
+
+
 WORLDS: dict[str, Callable[[Lab, Path], dict[str, Any]]] = {
     "README": lambda lab, folder: {"really_search": saying("a page")},
     "guarding": guarding,
@@ -91,5 +121,7 @@ WORLDS: dict[str, Callable[[Lab, Path], dict[str, Any]]] = {
     "workflows": workflows,
     "failures": failures,
     "testing": lambda lab, folder: {"tmp_path": folder, "messages": []},
+    "migrating": migrating,
+    "reference": lambda lab, folder: {},
     "production": lambda lab, folder: {},
 }

@@ -29,8 +29,8 @@ from events.recoveries.summing import sum_days
 from events.sent import Encoding, Signal
 from events.store import store_facts
 from events.traces import settle
-from recovery_ops.rules import facts
-from recovery_ops.rules.words import Category, RunStatus, State, Trigger
+from recovery_ops.rules import events as facts
+from recovery_ops.rules.enums import Category, RunStatus, State, Trigger
 from tests.support import folds as fold
 from tests.support.otlp import Door, attributes, request
 

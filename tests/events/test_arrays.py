@@ -51,7 +51,7 @@ def test_what_is_written_is_read(engine: str, data: st.DataObject) -> None:
 def test_every_table_takes_its_columns_as_arrays(engine: str) -> None:
     """Their types are those of the models."""
     merges = [one for one in vars(statements).values() if isinstance(one, Merge)]
-    assert len(merges) == 7
+    assert len(merges) > 7
     for merge in merges:
         with connection.cursor() as cursor:
             cursor.execute(merge.by_arrays(), ["{}"] * len(merge.columns))

@@ -91,7 +91,7 @@ def test_however_many_came_and_went_few_steps_are_drawn_and_none_is_above_what_w
 
 def test_what_is_snoozed_waits_for_nobody_to_take_it() -> None:
     chart = questions(question(7, 40), replace(question(8, 20), is_snoozed=True))
-    assert [lane.value for lane in chart.bands[0].lanes] == ["not taken", "snoozed"]
+    assert [lane.value for lane in chart.bands[0].lanes] == ["unacknowledged", "snoozed"]
     assert left_out(chart.caption, "2", "ESC-7", "ESC-8") == ["ESC-8"]
 
 
@@ -102,7 +102,7 @@ def test_a_question_is_a_bar_until_somebody_takes_it_and_another_until_its_end()
     assert (asked["name"], asked["y"], taken["y"]) == ("asked", ["ESC-7", "ESC-8"], ["ESC-7"])
     assert [length // 60_000 for length in (*asked["x"], *taken["x"])] == [10, 20, 20]
     assert taken["customdata"][0][7] == ["Open ESC-7", "/escalations/7"]
-    assert [lane.value for lane in chart.bands[0].lanes] == ["in 30m 00s", "not taken"]
+    assert [lane.value for lane in chart.bands[0].lanes] == ["in 30m 00s", "unacknowledged"]
     assert left_out(chart.caption, "2", "1", "ESC-8", "ESC-7") == ["ESC-7"]
     assert chart.table.rows[0][4:] == ("ana", f"{ago(10):%H:%M:%S}", "10m 00s", "30m 00s")
     drawn = [str(row.drawing) for row in still_of(chart).rows if row.drawing]

@@ -18,7 +18,7 @@ from events.quarantine import CONTENT_CHARS, set_aside
 from events.records import Intake
 from events.refused import PAYLOAD_BYTES, Refused
 from events.sent import Encoding, Signal
-from recovery_ops.rules.masking_rules import Masking, MaskRule
+from recovery_ops.rules.policy.masking_rules import Masking, MaskRule
 
 TOKEN = "CUST-0123456789"
 CLEANER = Cleaner(

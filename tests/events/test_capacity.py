@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -22,8 +23,8 @@ from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_anew, read_reach
 from events.moments import to_us
 from events.tasks import look_back_for_outages, look_for_outages
-from recovery_ops.rules.facts import AttemptSucceeded, Escalated, FallbackActivated, RetryScheduled, RunFinished
-from recovery_ops.rules.words import Category, DelaySource, RunStatus, State
+from recovery_ops.rules.enums import Category, DelaySource, RunStatus, State
+from recovery_ops.rules.events import AttemptSucceeded, Escalated, FallbackActivated, RetryScheduled, RunFinished
 from tests.support.capacity import HELIOS, storm
 from tests.support.examples import examples
 from tests.support.query_steps import steps
@@ -257,6 +258,21 @@ def test_the_numbers_follow_an_event_that_goes_on() -> None:
     assert read_reach("dev", NOW) == 0, "not for every failure"
     assert read_reach("dev", NOW + timedelta(minutes=3)) == 1, "and once more when it is over"
     assert CapacityEvent.objects.get().failures == 13
+
+
+@pytest.mark.parametrize("tokens", [1e308, 1e17])
+def test_run_with_impossible_tokens_is_followed(tokens: float) -> None:
+    storm(Story(), since=300, until=0).store()
+    look("dev", NOW)
+    read_reach("dev", NOW)
+    for number in range(100):
+        given: dict[str, Any] = {"input_tokens": tokens, "output_tokens": tokens, "cost_usd": tokens}
+        end = RunFinished(status=RunStatus.FAILED, duration_s=9.0, **given)
+        Story().tell(end, at=0, run=f"run-{number}").store()
+    assert follow_runs("dev", NOW) == 1
+    event = CapacityEvent.objects.get()
+    assert event.tokens <= 2**63 - 1
+    assert math.isfinite(event.cost_usd)
 
 
 def waits(run: str, *, at: float, delay_s: float, operation: str = "model:large") -> Story:

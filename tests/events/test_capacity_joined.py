@@ -17,15 +17,15 @@ from events.capacity.asking import (
     capacity_events,
     count_going_on,
     events_going_on,
-    failures_in,
     newest_over,
 )
 from events.capacity.detection import look, look_back
 from events.capacity.models import CapacityArrangement, CapacityEvent
+from events.capacity.occurrences import failures_in
 from events.capacity.reach import read_reach
 from events.capacity.rows import CapacityEventRow
-from recovery_ops.rules.facts import FallbackActivated
-from recovery_ops.rules.words import Category, State
+from recovery_ops.rules.enums import Category, State
+from recovery_ops.rules.events import FallbackActivated
 from tests.support.capacity import storm
 from tests.support.examples import examples
 from tests.support.sentences import left_out

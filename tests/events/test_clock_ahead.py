@@ -17,7 +17,7 @@ from events.records import Intake, read_records
 from events.sent import Batch
 from events.store import store_facts
 from events.summing import COUNTERS, DIMENSIONS
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
 from tests.support import folds as fold
 from tests.support.examples import examples
 from tests.support.folds import NOW_US, Told, check, clear, some_facts

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from events.cleaning import KEY_CHARS, VALUE_CHARS, Cleaner
-from recovery_ops.rules.masking_rules import Masking, MaskRule
+from recovery_ops.rules.policy.masking_rules import Masking, MaskRule
 
 TOKEN = "CUST-0123456789"
 SECRETS = {

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from events.deployments.asking import deployments
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
 from tests.support.stories import NOW, Story, ago, failed, heartbeat, moved
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -52,6 +52,23 @@ def test_a_version_that_gave_way_to_a_newer_one_was_not_taken_back() -> None:
     runs("2.9.0", 3 * HOUR_S, HOUR_S, instance="a-2")
     runs("2.9.1", HOUR_S, instance="a-2")
     assert told() == [("research 2.9.1", "2.9.0"), ("research 2.9.0", "2.8.1")]
+
+
+@pytest.mark.parametrize(("outlived_s", "is_return"), [(120, False), (180, True)])
+def test_older_version_returns_after_three_minutes_alone(outlived_s: int, is_return: bool) -> None:
+    runs("2.8.1", 5 * HOUR_S, HOUR_S - outlived_s, instance="a-1")
+    runs("2.9.0", 2 * HOUR_S, HOUR_S, instance="a-2")
+    back = [("research back to 2.8.1", "2.9.0")] if is_return else []
+    assert told() == [*back, ("research 2.9.0", "2.8.1")]
+
+
+@pytest.mark.parametrize(("newer_min", "is_return"), [(58, False), (56, True)])
+def test_newer_version_follows_within_three_minutes(newer_min: int, is_return: bool) -> None:
+    runs("2.8.1", 5 * HOUR_S, instance="a-1")
+    runs("2.9.0", 3 * HOUR_S, HOUR_S, instance="a-2")
+    runs("2.9.1", newer_min * 60 - 20, instance="a-2")
+    back = [("research back to 2.8.1", "2.9.0")] if is_return else []
+    assert told() == [("research 2.9.1", "2.9.0"), *back, ("research 2.9.0", "2.8.1")]
 
 
 def test_without_heartbeats_silence_proves_nothing() -> None:

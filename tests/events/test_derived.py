@@ -17,7 +17,7 @@ from events.models import Fact, MinuteSum, Quarantine
 from events.records import Row, read_records
 from events.sent import Encoding
 from events.spans import read_spans
-from recovery_ops.rules.classification import parse_classification
+from recovery_ops.rules.policy.classification_rules import parse_classification
 from tests.support.otlp import JSON, Door, attributes, protobuf, record, request
 from tests.support.spans import (
     CHAT,
@@ -225,7 +225,7 @@ def test_the_same_spans_again_are_the_same_facts() -> None:
     chat = failed("chat gpt-4o", given=CHAT, raised=[exception("a.B"), exception("a.B")])
     other = span(given={**CHAT, "gen_ai.response.model": "gpt-4o-mini"})
     assert [row.uid for row in rows(chat, other)] == [row.uid for row in rows(chat, other)]
-    assert len({row.uid for row in rows(chat, other)}) == 4
+    assert len({row.uid for row in rows(chat, other)}) == 5, "two failures, a fallback, and two calls"
 
 
 def test_a_framework_around_a_vendor_is_one_call() -> None:
@@ -426,3 +426,18 @@ def test_the_rules_that_were_kept_hold_for_what_arrives(door: Door) -> None:
     door.post(json=request(logged(kind="LedgerTrouble", message="the third ledger is busy")))
     found = Fact.objects.filter(event="failure_classified").order_by("pk")
     assert list(found.values_list("category", flat=True)) == ["overloaded", "overloaded", "unknown"]
+
+
+def test_last_exception_of_chatty_span_is_read() -> None:
+    chatty = failed(given=CHAT, raised=[exception("openai.RateLimitError", RATE_LIMITED)])
+    first = {"name": "token", "timeUnixNano": chatty["startTimeUnixNano"], "attributes": []}
+    (failure,) = failures(chatty | {"events": [first] * 400 + chatty["events"]})
+    assert failure.category == "rate_limited"
+
+
+def test_failure_with_region_is_counted_with_its_calls() -> None:
+    given = {**CHAT, "cloud.region": "eu-west-1"}
+    found = rows(span(given=given), failed(given=given, raised=[exception("openai.RateLimitError", RATE_LIMITED)]))
+    calls = [row.attributes for row in found if row.event == "calls_counted"]
+    told = [(said["recovery.attempts"], said.get("recovery.failures")) for said in calls]
+    assert told == [(1, None), (1, {"rate_limited": 1})]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from events import drawing
 from events.rows import MajoritySegment, Segment
 from events.wording import NOT_YET, bin_text, state_word
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
 from tests.support.sentences import left_out
 
 NOW = datetime(2026, 11, 21, 14, 26, 18, tzinfo=UTC)

@@ -13,7 +13,7 @@ from events.majority import majority
 from events.rows import Lanes, Segment
 from events.timelines.durations import TimeInState, time_in_state
 from events.timelines.states import times_table
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
 
 END = datetime(2026, 11, 21, 14, 26, 18, tzinfo=UTC)
 SPELLS = st.lists(st.tuples(st.sampled_from([*State, None]), st.integers(0, 90_000)), max_size=12)
@@ -68,7 +68,7 @@ def test_lanes_add_up_in_any_order(one: list[tuple[State | None, int]], other: l
 def test_the_table_has_the_seconds_of_every_lane(spells: list[tuple[State | None, int]]) -> None:
     found = time_in_state(lane(spells), end=END)
     table = times_table({"a": found, "b": found}, "Breaker")
-    for name, times in (("all together", 2), ("a", 1), ("b", 1)):
+    for name, times in (("all instances", 2), ("a", 1), ("b", 1)):
         rows = [row for row in table.rows if row[0] == name]
         assert sum(float(str(row[3])) for row in rows) == times * sum(seconds for _, seconds in spells)
         assert [row[4] for row in rows if row[1] == "unknown"] in ([], ["–"]), "what is unknown is no share"

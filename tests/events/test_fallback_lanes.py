@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from events.rows import DegradationRow
 from events.timelines.charts import to_ms
@@ -11,7 +15,7 @@ from events.timelines.figures import fallback_lanes
 from tests.support.sentences import left_out
 
 NOW = datetime(2026, 7, 1, 14, 26, 18, tzinfo=UTC)
-START = NOW - timedelta(hours=1)
+START, MINUTE = NOW - timedelta(hours=1), timedelta(minutes=1)
 
 
 def reduced(operation: str, *, since: float, until: float | None = None, silent: float = 0) -> DegradationRow:
@@ -49,7 +53,7 @@ def test_whether_what_a_silent_instance_was_in_goes_on_is_not_known() -> None:
         ("embed", 10, 10),
         ("search_web", 40, 10),
     ]
-    assert [lane.value for lane in chart.bands[0].lanes] == ["unknown", "2 now", "whole 14:06"]
+    assert [lane.value for lane in chart.bands[0].lanes] == ["unknown", "2 now", "recovered 14:06"]
     assert left_out(str(chart.table.rows[0][5]), "14:16:18") == []
     assert chart.table.rows[0][6] == "20m 00s"
 
@@ -79,3 +83,20 @@ def test_what_was_lost_before_the_window_is_dark_all_through_it() -> None:
 def test_a_window_that_ended_while_the_instance_was_heard_of_knows_that_it_went_on() -> None:
     chart = fallback_lanes([reduced("embed", since=50, silent=20)], start=START, end=NOW - timedelta(minutes=30))
     assert [lane.value for lane in chart.bands[0].lanes] == ["1 now"]
+
+
+@given(st.lists(st.tuples(st.integers(1, 25), st.integers(1, 20)), min_size=1, max_size=6))
+def test_spans_are_what_intervals_cover_together(intervals: list[tuple[int, int]]) -> None:
+    """Against minutes painted one by one: even marks are minutes, odd ones are between two."""
+    rows = [reduced("embed", since=since, until=max(0, since - length)) for since, length in intervals]
+    covered = [range(2 * max(0, since - length), 2 * since + 1) for since, length in intervals]
+    painted = [sum(mark in one for one in covered) for mark in range(102)]
+    expected = [
+        (max(marks) // 2, min(marks) // 2, max(painted[mark] for mark in marks if mark % 2))
+        for is_covered, group in groupby(range(102), key=lambda mark: painted[mark] > 0)
+        if is_covered and (marks := list(group))
+    ]
+    found = reduced_spans(rows, start=START, end=NOW)
+    ago = [((NOW - one.start) // MINUTE, (NOW - (one.end or NOW)) // MINUTE, one.instances) for one in found]
+    assert sorted(ago) == sorted(expected)
+    assert sum(one.calls for one in found) == 4 * len(rows)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from events import verification
 from events.deployments.models import ServiceVersion
+from events.issues.models import FailureKind, FailureSum, InstanceFailureSum
 from events.lanes_anew import sum_lanes_anew
 from events.models import (
     Agent,
@@ -32,9 +33,9 @@ from events.records import read_records
 from events.sent import Batch, Sent
 from events.store import store_facts
 from events.summing import COUNTERS
-from recovery_ops.rules import facts
-from recovery_ops.rules.facts import Fact as AnyFact
-from recovery_ops.rules.words import Category, DelaySource, State, StopReason, Trigger
+from recovery_ops.rules import events as facts
+from recovery_ops.rules.enums import Category, DelaySource, State, StopReason, Trigger
+from recovery_ops.rules.events import Event as AnyFact
 from tests.support.examples import examples
 from tests.support.folds import (
     NOW,
@@ -48,6 +49,7 @@ from tests.support.folds import (
     move,
     numbers,
     some_facts,
+    some_run_events,
     started,
     stated,
 )
@@ -121,7 +123,9 @@ class TestEachOrder:
             Told()
             .tell(heartbeat(3, outbox_pending=7), 30)
             .tell(facts.DesiredStateApplied(revision=5, config_hash="five", clamped=("max_retries",)), 20)
-            .tell(facts.DesiredStateRejected(revision=6, config_hash="six", reason="unknown knob", kept_revision=5), 15)
+            .tell(
+                facts.DesiredStateRejected(revision=6, config_hash="six", reason="unknown setting", kept_revision=5), 15
+            )
             .tell(heartbeat(5, "draining", breakers_open=2), 10)
         )
         agent = Agent.objects.get()
@@ -129,7 +133,7 @@ class TestEachOrder:
         assert (agent.status, agent.breakers_open, agent.outbox_pending) == ("draining", 2, 0)
         assert (agent.revision, agent.config_hash, agent.applied_revision) == (5, "hash-5", 5)
         assert (agent.applied_us, agent.clamped) == (NOW_US - 20_000_000, '["max_retries"]')
-        assert (agent.rejected_revision, agent.rejected_reason) == (6, "unknown knob")
+        assert (agent.rejected_revision, agent.rejected_reason) == (6, "unknown setting")
         assert agent.first_seen_us == agent.last_seen_us == NOW_US
 
     def test_whether_it_takes_new_work_is_what_its_newest_heartbeat_says_if_that_says_it(self, tell: Any) -> None:
@@ -266,6 +270,9 @@ def deliveries(draw: st.DrawFn, moments: Any = moments) -> tuple[list[Any], list
         st.lists(st.tuples(st.integers(0, 1), some_facts, moments, numbers), min_size=1, max_size=16)
     ):
         told[whose].tell(fact, ago, number=number + 1)
+    runs = st.tuples(st.integers(0, 1), some_run_events, moments, numbers, st.sampled_from(["run-1", "run-2"]))
+    for whose, fact, ago, number, run in draw(st.lists(runs, max_size=12)):
+        told[whose].tell(fact, ago, number=number + 1, run=run, source="main_agent", policy_version=number)
     records = told[0].records + told[1].records
     again = draw(st.lists(st.sampled_from(records), max_size=8))
     arriving = draw(st.permutations(records + again))
@@ -323,6 +330,10 @@ def test_the_command_is_content_with_what_was_just_stored(engine: str, capsys: p
         (MinuteSum, "failures", 7),
         (SpanSum, "failures", 7),
         (InstanceMoves, "first", 7),
+        (FailureSum, "failures", 7),
+        (FailureSum, "last_us", 7),
+        (InstanceFailureSum, "failures", 7),
+        (FailureKind, "operation", "mail"),
         (BreakerState, "state", "closed"),
         (Degradation, "ended_us", 5),
         (SettingsInForce, "stated", "{}"),

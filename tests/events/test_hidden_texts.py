@@ -17,7 +17,7 @@ from events.ingest import writer
 from events.masking import forget_masking, keep_masking
 from events.models import Fact, HiddenTexts, Quarantine
 from events.reporters import reporters
-from recovery_ops.rules.masking_rules import Masking, parse_masking
+from recovery_ops.rules.policy.masking_rules import Masking, parse_masking
 from tests.support.otlp import JSON, PROTOBUF, RESOURCE, Door, attributes, protobuf, record, request
 
 TOKENS = ("CUST-0123456789", "tok_9f8e7d6c5b4a3f2e")

@@ -56,6 +56,24 @@ class Gate:
         return store_facts(rows)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_dead_writer_thread_is_replaced(store: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    dying = Writer()
+
+    def die(group: object) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dying, "_settle", die)
+        dying.submit(Intake("dev", 1))
+        assert dying._thread is not None
+        dying._thread.join(timeout=10)
+        assert not dying._thread.is_alive()
+    assert dying.submit(Intake("dev", 1)).result(timeout=10) == []
+    assert dying._waiting_rows == 0
+    dying.close(timeout_s=10)
+
+
 def test_an_answer_comes_after_the_commit(writer: Writer) -> None:
     assert writer.submit(intake(1, 2, 3)).result(10) == []
     assert Fact.objects.count() == 3

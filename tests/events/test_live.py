@@ -22,10 +22,10 @@ from django.test import Client
 
 from events.live import LiveDoor
 from events.pulse import Pulse, let_go
-from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.live import Newest, sees_of
-from recovery_ops.control.models import RoleGrant
-from recovery_ops.rules.facts import Escalated
+from recovery_ops.control.access.models import RoleGrant
+from recovery_ops.control.dashboard.live_stream import Newest, sees_of
+from recovery_ops.control.escalations.services.opening import open_escalations
+from recovery_ops.rules.events import Escalated
 from tests.support.live import Browser, refused
 from tests.support.stories import NOW, Story
 

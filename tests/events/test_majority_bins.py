@@ -12,7 +12,7 @@ from events.majority import MOST_SEGMENTS, in_bins
 from events.rows import RANK, Fleet, MajoritySegment
 from events.timelines.states import breakers_band
 from events.wording import bin_text
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
 from tests.support.stories import NOW, ago
 
 STATES = (State.CLOSED, State.OPEN, State.HALF_OPEN, None)

@@ -11,8 +11,8 @@ from django.test.utils import CaptureQueriesContext
 from events.failures import mixing
 from events.failures.asking import read_failures
 from events.failures.mixing import Ending, Mix, ending_of, mixes
-from recovery_ops.rules.facts import DegradationStarted, Escalated, Fact, FallbackActivated, RunFinished
-from recovery_ops.rules.words import Category, RunStatus
+from recovery_ops.rules.enums import Category, RunStatus
+from recovery_ops.rules.events import DegradationStarted, Escalated, Event, FallbackActivated, RunFinished
 from tests.support.stories import NOW, Story, failed
 
 START = NOW - timedelta(hours=1)
@@ -42,7 +42,7 @@ def test_an_ending_is_the_last_word_and_what_it_took(
 
 
 def ran(
-    story: Story, run: str, *facts: Fact, status: RunStatus | None, fingerprint: str = "f00d", at: float = 90
+    story: Story, run: str, *facts: Event, status: RunStatus | None, fingerprint: str = "f00d", at: float = 90
 ) -> None:
     told = failed(Category.OVERLOADED, "crm", fingerprint=fingerprint)
     for fact in (told, *facts, *([RunFinished(status=status, duration_s=1.0)] if status else [])):
@@ -51,7 +51,8 @@ def ran(
 
 
 def became(*causes: str) -> dict[str, Mix]:
-    return dict(mixes("dev", read_failures("dev", start=START, end=NOW).seen, causes or ["f00d"]))
+    sample = read_failures("dev", start=START, end=NOW)
+    return dict(mixes("dev", sample, causes or ["f00d"], start=START, end=NOW))
 
 
 def stand_in(operation: str) -> FallbackActivated:
@@ -86,7 +87,7 @@ def test_the_last_end_counts_and_failures_without_a_run_have_none() -> None:
 
 
 @stored
-def test_the_newest_runs_are_looked_at_with_one_query(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newest_runs_are_looked_at_with_two_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixing, "RUNS_EACH", 3)
     story = Story()
     for number in range(6):
@@ -94,7 +95,7 @@ def test_the_newest_runs_are_looked_at_with_one_query(monkeypatch: pytest.Monkey
             story, f"run-{number}", status=RunStatus.FAILED if number < 3 else RunStatus.SUCCEEDED, at=200 - 20 * number
         )
     story.store()
-    seen = read_failures("dev", start=START, end=NOW).seen
+    sample = read_failures("dev", start=START, end=NOW)
     with CaptureQueriesContext(connection) as queries:
-        assert mixes("dev", seen, ["f00d"]) == {"f00d": Mix(alone=3)}
-    assert len(queries) <= 1
+        assert mixes("dev", sample, ["f00d"], start=START, end=NOW) == {"f00d": Mix(alone=3)}
+    assert len(queries) <= 2

@@ -14,9 +14,9 @@ from events.models import Agent, AgentKey, BreakerState, Degradation, Fact, Minu
 
 UNBOUNDED = {
     *("Fact.attributes", "Agent.clamped", "Quarantine.content", "Quarantine.payload"),
-    "SettingsInForce.stated",
+    *("SettingsInForce.stated", "Agent.spending"),
     *("CapacityEvent.operations", "CapacityEvent.categories", "CapacityEvent.breakers", "CapacityEvent.waits"),
-    *("CapacityEvent.codes", "CapacityEvent.services", "CapacityEvent.moves"),
+    *("CapacityEvent.codes", "CapacityEvent.services", "CapacityEvent.moves", "CapacityEvent.attributions"),
     *(
         "CapacityLook.hours",
         "CapacityLook.bounds",
@@ -25,11 +25,14 @@ UNBOUNDED = {
         "NamedFailures.rules",
         "SpanMark.errors",
         "SpanMark.passed_on",
+        "SpanMark.says",
         "HiddenTexts.section",
+        *("Run.categories", "Run.fold", "Run.models_named"),
     ),
 }
 """Bounded by whoever writes them: 64 KiB, one fact's share of that, 4 kB, 64 KiB; by the names there may be, the runs
-that are followed, the errors of one span; and the settings of one fact by its 64 KiB."""
+that are followed, the errors of one span; the settings of one fact by its 64 KiB; categories, and the names and
+instances that a run keeps."""
 
 
 def test_no_table_counts_on_a_check_that_sqlite_is_told_to_skip() -> None:

@@ -42,6 +42,17 @@ def test_of_several_that_went_well_before_anything_failed_the_last_counts(engine
         assert failures() == [below["spanId"]], well
 
 
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("is_sooner_first", [True, False])
+def test_child_sent_now_counts_beside_one_remembered(engine: str, is_sooner_first: bool) -> None:
+    parent, below, then = outlived()
+    sooner = span("call", ago_s=7.0, parent=parent)
+    first, second = (sooner, then) if is_sooner_first else (then, sooner)
+    deliver(first)
+    deliver(parent, below, second)
+    assert failures() == sorted([below["spanId"], parent["spanId"]])
+
+
 def test_what_went_well_in_another_environment_or_trace_shows_nothing(engine: str) -> None:
     parent, below, then = outlived()
     store(read(then, environment="prod"))

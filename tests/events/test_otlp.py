@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from contextlib import suppress
@@ -18,7 +19,7 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from events.otlp import read_logs
 from events.otlp_protobuf import _NUMBER_HEAD, _UID_HEAD, _plain, _read_fresh, _read_pair
 from events.records import read_records
-from events.sent import DEEPEST, Batch, Encoding, Fault, Malformed
+from events.sent import DEEPEST, WRONG_ID, Batch, Encoding, Fault, Malformed, mended_id
 from tests.support.otlp import protobuf, record, request
 
 PAYLOADS = Path(__file__).parent.parent / "payloads" / "otlp"
@@ -185,7 +186,29 @@ def test_what_json_cannot_hold_is_taken_as_python_reads_it() -> None:
 def test_ids_of_the_wrong_length_mean_no_id() -> None:
     for trace_id in ("", "00" * 16, "ab", "zz" * 16, "ab" * 17):
         [batch] = read_logs(json.dumps(request(record(traceId=trace_id))).encode(), Encoding.JSON)
-        assert batch.records[0].trace_id == ""
+        assert mended_id(batch.records[0].trace_id) == ""
+        assert (batch.records[0].trace_id == WRONG_ID) == (trace_id not in ("", "00" * 16))
+
+
+def test_ids_in_other_forms_are_read_and_marked() -> None:
+    whole = bytes(range(1, 17))
+    for written, stored in ((base64.b64encode(whole).decode(), whole.hex()), ("ab" * 8, "0" * 16 + "ab" * 8)):
+        [batch] = read_logs(json.dumps(request(record(traceId=written))).encode(), Encoding.JSON)
+        assert batch.records[0].trace_id == WRONG_ID + stored
+
+
+@pytest.mark.parametrize(("written", "number"), [("1e2", 100), ("3.0", 3), ("-7", -7), (str(2**63 - 1), 2**63 - 1)])
+def test_quoted_whole_numbers_of_any_form_are_read(written: str, number: int) -> None:
+    one = record(attributes=[{"key": "a", "value": {"intValue": written}}])
+    [batch] = read_logs(json.dumps(request(one)).encode(), Encoding.JSON)
+    assert batch.records[0].attributes == {"a": number}
+
+
+@pytest.mark.parametrize("written", [" 7", "7 ", "1e-2", "1e99999", str(2**63), "1_000", "0x7", "nan", ""])
+def test_quoted_text_that_is_no_int64_spoils_its_record(written: str) -> None:
+    one = record(attributes=[{"key": "a", "value": {"intValue": written}}])
+    [batch] = read_logs(json.dumps(request(one)).encode(), Encoding.JSON)
+    assert (batch.records, len(batch.unreadable)) == ([], 1)
 
 
 @pytest.mark.parametrize("key_chars", [0, 1, 60, 127, 128, 300])

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from events import views
 from events.pages import with_tag
 from events.window import LONGEST, PRESETS, Window, carried, window_in, window_of
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
 from tests.support.stories import NOW, Story, counted, failed, heartbeat, moved
 
 

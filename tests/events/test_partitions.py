@@ -199,10 +199,51 @@ def test_what_a_killed_sweep_kept_out_is_let_in_by_the_next(engine: str) -> None
     )
 
 
+def in_last() -> int:
+    return int(asked(f"SELECT count(*) FROM {partitions.LAST}")[0])
+
+
 @on_postgres
-def test_a_day_whose_facts_came_before_its_partition_stays_where_they_are(engine: str) -> None:
+def test_day_takes_its_early_facts_from_the_last_partition(engine: str) -> None:
     away = TODAY + timedelta(days=30)
-    stored(rows("failure", -30, range(2)))
+    long_ago = rows("breaker_state_changed", 100, range(1))
+    stored(rows("failure", -30, range(2)) + long_ago)
+    before = list(Fact.objects.order_by("pk").values())
+    assert partitions.make_ahead(away.date()) == partitions.AHEAD_DAYS + 1
+    assert partitions.Day(away.date()) in partitions.days()
+    assert list(Fact.objects.order_by("pk").values()) == before
+    assert in_last() == 1
+    assert stored(rows("failure", -30, range(3))) == 1
+    assert in_last() == 1
+
+
+@on_postgres
+def test_day_is_made_after_the_transaction_that_stores_an_early_fact(engine: str) -> None:
+    away, theirs = TODAY + timedelta(days=30), connections["default"].copy()
+    stored(rows("failure", 0, range(1)))
+    columns = ", ".join(f'"{name}"' for name in statements.FACT_COLUMNS if name not in ("at_us", "uid"))
+    early = f"INSERT INTO events_fact (at_us, uid, {columns}) SELECT %s, 'x', {columns} FROM events_fact LIMIT 1"
+    day = partitions.Day(away.date())
+    try:
+        with theirs.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute(early, [day.start_us])
+            assert partitions.make_ahead(away.date()) < partitions.AHEAD_DAYS + 1
+            cursor.execute("COMMIT")
+    finally:
+        theirs.close()
+    partitions.make_ahead(away.date())
+    assert day in partitions.days()
+    assert (in_last(), Fact.objects.count()) == (0, 2)
+
+
+@on_postgres
+def test_day_with_too_many_early_facts_stays_in_the_last_partition(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partitions, "MOVED_MOST", 2)
+    away = TODAY + timedelta(days=30)
+    stored(rows("failure", -30, range(3)))
     assert partitions.make_ahead(away.date()) == partitions.AHEAD_DAYS
     assert partitions.Day(away.date()) not in partitions.days()
-    assert Fact.objects.count() == 2
+    assert in_last() == Fact.objects.count() == 3

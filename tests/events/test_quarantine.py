@@ -19,7 +19,7 @@ from events.records import Row
 from events.refused import PAYLOAD_BYTES
 from events.reporters import reporters
 from events.sent import Encoding, Signal
-from tests.support.otlp import JSON, PROTOBUF, Door, new_uid, protobuf, record, request
+from tests.support.otlp import JSON, PROTOBUF, WHOLE_FAILURE, Door, new_uid, protobuf, record, request
 from tests.support.spans import failed, logged, traces
 
 NOW_US = 1_795_000_000_000_000
@@ -39,8 +39,10 @@ def tallies() -> dict[str, int]:
 @pytest.mark.parametrize("encoding", [PROTOBUF, JSON])
 def test_a_record_is_a_fact_after_the_fix(door: Door, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     uid = new_uid()
-    bad = record(given={"log.record.uid": uid, "recovery.operation.name": "search", **many()}, ago_s=90)
-    document = request(record(), bad)
+    bad = record(
+        given={"log.record.uid": uid, "recovery.operation.name": "search", **WHOLE_FAILURE, **many()}, ago_s=90
+    )
+    document = request(record(given=WHOLE_FAILURE), bad)
     body = protobuf(document) if encoding == PROTOBUF else json.dumps(document).encode()
     door.post(body, headers={"content-type": encoding})
     assert replay(Quarantine.objects.all(), now_us=NOW_US) == quarantine.Settled(stored=0, settled=0, left=1)
@@ -153,6 +155,16 @@ def test_no_secret_is_kept_for_a_replay(door: Door, encoding: str) -> None:
         kept = bytes(line.payload).decode("latin-1") + line.content
         assert not [word for word in ("hunter2", SECRET, "x" * 30) if word in kept]
         assert "no answer with" in kept
+
+
+@pytest.mark.parametrize("start", ["", '{"broken": x ', '{"broken": "x ', '{"a": "b" '])
+def test_secret_in_quotes_of_no_json_is_kept_nowhere(door: Door, start: str) -> None:
+    for written in ('password="{}"', "password='{}'", 'api_key: "{}"', 'api_key="{}'):
+        body = (start + written.format("wordsOfASecret")).encode()
+        assert door.post(body, headers={"content-type": JSON}).status_code == 400
+    kept = [bytes(line.payload).decode() + line.content for line in Quarantine.objects.all()]
+    assert len(kept) == 4
+    assert [one for one in kept if "OfASec" in one] == []
 
 
 @given(st.binary(max_size=300) | st.text(max_size=200).map(lambda text: f"{text} password={text} {SECRET}".encode()))

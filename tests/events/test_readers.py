@@ -26,7 +26,7 @@ from events.readers import Asked, Readers
 from events.reading import read_log_records
 from events.records import Intake
 from events.sent import Encoding
-from recovery_ops.rules.masking_rules import Masking, MaskRule
+from recovery_ops.rules.policy.masking_rules import Masking, MaskRule
 from tests.support.otlp import Door, protobuf, record, request, value
 from tests.support.processes import PATIENCE_S, clean_environment, eventually
 from tests.support.spans import NOW_US, exception, said, texts

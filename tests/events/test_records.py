@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from events.records import OLDEST_US, Intake, Row, read_records
+from events.remarks import Remark
 from events.sent import Batch, Sent
-from recovery_ops.rules.facts import ALL_FACTS
+from recovery_ops.rules.events import ALL_EVENTS
 from recovery_ops.wire import names
 from tests.support.records import NOW_US, POISON
 
@@ -32,7 +33,7 @@ def row(event_name: str = "recovery.failure_classified", **rest: Any) -> Row:
     return found
 
 
-@pytest.mark.parametrize("kind", ALL_FACTS)
+@pytest.mark.parametrize("kind", ALL_EVENTS)
 def test_every_kind_of_fact_is_taken(kind: type) -> None:
     name = names.EVENTS[kind].name
     assert row(f"recovery.{name}").event == name
@@ -121,7 +122,7 @@ def test_a_word_that_is_not_understood_stays_with_a_warning() -> None:
     [found] = intake.rows
     assert (found.category, found.state) == ("unknown", "")
     assert found.attributes == {"recovery.failure.category": "blue", "recovery.breaker.state": "ajar"}
-    assert sum(intake.warnings.values()) == 2
+    assert [reason for reason, _ in intake.remarks].count(Remark.UNKNOWN_VALUE) == 2
 
 
 MOMENTS: dict[str, tuple[int, int, int | None]] = {
@@ -183,12 +184,21 @@ def test_without_a_uid_the_content_is_the_key() -> None:
     assert [one.uid for one in taken(sent(), sent(body="x")).rows] == [row().uid, row(body="x").uid]
 
 
+def test_repeated_lines_without_time_differ_by_observed_time() -> None:
+    lines = [sent(time_ns=0, observed_ns=(NOW_US - ago_us) * 1000) for ago_us in (3_000_000, 2_000_000, 2_000_000)]
+    assert len({one.uid for one in taken(*lines).rows}) == 2
+
+
+def equal(*records: Sent) -> int:
+    """How many were taken for another."""
+    return sum(count for (reason, _), count in taken(*records).remarks.items() if reason == Remark.EQUAL)
+
+
 def test_equal_records_without_a_uid_are_one_fact_and_the_sender_is_told() -> None:
     """Some clocks tell milliseconds, and then two failures of one moment look like one that was sent twice."""
-    assert not taken(sent(), sent(body="x"), sent(attributes={"log.record.uid": "a"})).warnings
-    assert not taken(*[sent(attributes={"log.record.uid": "a"})] * 2).warnings
-    [(warning, count)] = taken(sent(), sent(), sent()).warnings.items()
-    assert (count, "log.record.uid" in warning) == (2, True)
+    assert not equal(sent(), sent(body="x"), sent(attributes={"log.record.uid": "a"}))
+    assert not equal(*[sent(attributes={"log.record.uid": "a"})] * 2)
+    assert equal(sent(), sent(), sent()) == 2
 
 
 def test_keys_made_from_content_sort_by_time() -> None:
@@ -216,12 +226,18 @@ def test_columns_are_cut_to_their_length() -> None:
         sent(
             body=long,
             trace_id="ab" * 16,
-            attributes={"recovery.operation.name": long, "session.id": long, "recovery.message": long},
+            attributes={
+                "recovery.operation.name": long,
+                "session.id": long,
+                "recovery.message": long,
+                "recovery.failure.fingerprint": long,
+            },
         ),
         resource={"service.name": long, "service.instance.id": long},
     ).rows[0]
     assert {len(one) for one in (found.operation, found.run, found.agent.service, found.agent.instance)} == {200}
     assert (len(found.body), len(found.attributes["recovery.message"])) == (1000, 1000)
+    assert len(found.attributes["recovery.failure.fingerprint"]) == 401  # as in the tables of issues
 
 
 def test_of_too_many_attributes_ours_are_kept() -> None:

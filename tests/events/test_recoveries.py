@@ -14,9 +14,9 @@ from events.moments import to_us
 from events.recoveries.asking import Recoveries, recoveries, today_of, two_spans
 from events.recoveries.models import RecoveryDay
 from events.recoveries.summing import sum_days
-from events.tasks import sum_recoveries
-from recovery_ops.rules.facts import Exhausted, RetryScheduled
-from recovery_ops.rules.words import Category, DelaySource, RunStatus, StopReason
+from recovery_ops.control.tasks import sum_recoveries
+from recovery_ops.rules.enums import Category, DelaySource, RunStatus, StopReason
+from recovery_ops.rules.events import Exhausted, RetryScheduled
 from tests.support.recovered_weeks import DAY_S, ended, lived, week
 from tests.support.stories import NOW, Story, failed, heartbeat
 
@@ -158,3 +158,16 @@ def test_a_day_that_was_read_without_costs_is_read_again_while_it_is_young() -> 
     assert sum_days("dev", NOW) == 1
     assert today().costs
     assert sum_days("dev", NOW) == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [(RunStatus.FAILED, RunStatus.SUCCEEDED), (RunStatus.SUCCEEDED, RunStatus.FAILED)]
+)
+def test_run_that_ended_twice_counts_last_end(first: RunStatus, last: RunStatus) -> None:
+    story = lived(Story(), "again", failed(), ended(first, 30.0), at=600)
+    lived(story, "again", ended(last, 70.0), at=300).store()
+    sum_days("dev", NOW)
+    found = today()
+    of_last = found.alone if last is RunStatus.SUCCEEDED else found.lost
+    assert (found.runs, found.troubled) == (1, 1)
+    assert (of_last.runs, of_last.took_s) == (1, 70.0)

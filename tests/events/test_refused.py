@@ -17,7 +17,7 @@ from events.records import Intake
 from events.refused import BEGINNING_BYTES, KEPT_BYTES, KEPT_EACH, PAYLOAD_BYTES
 from events.sent import Encoding, Signal
 from events.stated import alike, text_of
-from recovery_ops.rules.masking_rules import parse_masking
+from recovery_ops.rules.policy.masking_rules import parse_masking
 from tests.support.otlp import JSON, Door, attributes, protobuf, record, request
 from tests.support.sentences import left_out
 from tests.support.spans import as_protobuf, exception, failed, logged, traces

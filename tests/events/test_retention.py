@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import connection, transaction
+from django.apps import apps
+from django.db import connection, models, transaction
 from django.db.models import Sum
 from django.test.utils import CaptureQueriesContext
 
-from events import retention, verification
+from events import retention, tasks, verification
+from events.deployments.models import ServiceVersion
+from events.issues.models import FAILURE_MINUTES, FailureKind, FailureSum, InstanceFailureSum
 from events.models import (
     LANE_MINUTES,
     Agent,
@@ -20,17 +25,22 @@ from events.models import (
     InstanceMoves,
     MinuteSum,
     Quarantine,
+    SettingsInForce,
+    SpanMark,
     SpanSum,
 )
+from events.open_parents import OpenParent
 from events.records import read_records
 from events.retention import KEEP, micros, sweep_facts
+from events.runs.models import Run, RunFailure
 from events.sent import Batch, Sent
 from events.store import store_facts
 from events.sum_views import VIEWS
-from events.summing import LaneMoves
 from events.tasks import sweep
-from recovery_ops.rules.facts import CallsCounted, Record
+from recovery_ops.rules.events import CallsCounted, Record
 from recovery_ops.wire import encode, names
+from tests.support.isolated import rolled_back
+from tests.support.rows import row
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 EVENTS = ["instance_heartbeat", "failure_classified", "breaker_state_changed", "log"]
@@ -96,49 +106,113 @@ def test_a_sweep_goes_in_steps_and_ends_when_told(monkeypatch: pytest.MonkeyPatc
     assert sweep_facts(NOW) == 15
 
 
-def test_sums_and_quarantine_go_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "STEP_ROWS", 1)
-    keep("log", 0)
-    for days in (399, 401, 402):
-        MinuteSum.objects.create(
-            environment="dev", minute=micros(NOW - timedelta(days=days)) // 60_000_000, dimensions=bytes([days % 256])
-        )
-        for view, widths in VIEWS.items():
-            for minutes in widths:
-                span = micros(NOW - timedelta(days=days)) // 60_000_000 // minutes
-                SpanSum.objects.create(environment="dev", view=view, minutes=minutes, span=span, dimensions=b"")
-        for minutes in LANE_MINUTES:
-            InstanceMoves.objects.create(
-                environment="dev",
-                breaker="search",
-                agent_id=1,
-                minutes=minutes,
-                span=micros(NOW - timedelta(days=days)) // 60_000_000 // minutes,
-                **LaneMoves(1, 1, 1, 1)._asdict(),
-            )
-    for days in (29, 31):
-        Quarantine.objects.create(
-            environment="dev", received_us=micros(NOW - timedelta(days=days)), reason="", size_bytes=0, content=""
-        )
-    sweep_facts(NOW)
-    assert (MinuteSum.objects.count(), Quarantine.objects.count()) == (1, 1)
-    assert SpanSum.objects.count() == sum(map(len, VIEWS.values()))
-    assert InstanceMoves.objects.count() == len(LANE_MINUTES)
-
-
-@pytest.mark.parametrize(("days", "agents", "states", "intervals"), [(99, 2, 1, 1), (101, 2, 0, 1), (402, 1, 0, 0)])
-def test_who_is_gone_for_long_is_forgotten(days: float, agents: int, states: int, intervals: int) -> None:
-    keep("log", 0)
-    seen_us = micros(NOW - timedelta(days=days))
-    gone = Agent.objects.create(
-        environment="dev", service="s", instance="gone", first_seen_us=seen_us, last_seen_us=seen_us
+def test_sweep_pauses_after_deletions_not_looks() -> None:
+    FailureKind.objects.bulk_create(
+        FailureKind(digest=number.to_bytes(8, "big"), environment="dev") for number in range(300)
     )
-    Agent.objects.filter(instance="i").update(last_seen_us=micros(NOW))
-    BreakerState.objects.create(environment="dev", agent=gone, breaker="b", seen_us=seen_us)
-    Degradation.objects.create(environment="dev", agent=gone, started_us=seen_us, last_position=b"")
-    sweep_facts(NOW)
-    found = (Agent.objects.count(), BreakerState.objects.count(), Degradation.objects.count())
-    assert found == (agents, states, intervals)
+    asked: list[int] = []
+
+    def may_go_on() -> bool:
+        asked.append(Fact.objects.count())
+        return True
+
+    sweep_facts(NOW, may_go_on=may_go_on)
+    assert 300 // retention.LOOKS_MOST <= len(asked) < 30
+
+
+def test_sweep_without_time_looks_no_further() -> None:
+    keep("instance_heartbeat", 8)
+    Quarantine.objects.create(environment="dev", received_us=1, size_bytes=1)
+    assert sweep_facts(NOW, may_go_on=lambda: False) == 1
+    assert Quarantine.objects.exists()
+
+
+def test_sweep_beside_a_sweep_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    beside: list[int] = []
+
+    def swept(now: datetime, **_: Any) -> int:
+        beside.append(sweep())
+        return 7
+
+    monkeypatch.setattr(tasks, "sweep_facts", swept)
+    assert (sweep(), sweep(), beside) == (7, 7, [0, 0])
+
+
+MINUTE_US = 60_000_000
+DAY_MINUTES = 1440
+Columns = Callable[[int], dict[str, Any]]
+"""The columns of a row that was last heard of at a moment, in microseconds since the epoch."""
+
+
+def in_span(minutes: int, **said: Any) -> Columns:
+    return lambda last_us: {"minutes": minutes, "span": last_us // MINUTE_US // minutes, **said}
+
+
+def failed_in_span(minutes: int, **said: Any) -> Columns:
+    """Several may be of one day, so each is of a kind of its own; a day goes with its last minute."""
+    failed = {"variant": 0, "failures": 1, "first_us": 1}
+
+    def columns(last_us: int) -> dict[str, Any]:
+        span = last_us // MINUTE_US // minutes
+        if minutes == DAY_MINUTES and last_us < micros(NOW) - 90 * DAY_MINUTES * MINUTE_US:
+            span -= 1
+        return {"minutes": minutes, "span": span, "kind": f"{last_us}".encode(), "last_us": last_us, **failed, **said}
+
+    return columns
+
+
+def of_agent(**said: Any) -> Columns:
+    return lambda last_us: {"agent": row(Agent, instance=f"of {last_us}", last_seen_us=last_us, first_seen_us=1)} | said
+
+
+AGES: tuple[tuple[type[models.Model], int, Columns], ...] = (
+    (Run, 90, lambda last_us: {"agent_id": 1, "holder_id": 1, "run": f"{last_us}", "first_us": 1, "last_us": last_us}),
+    (RunFailure, 90, lambda last_us: {"kind": b"k", "run": f"{last_us}", "first_us": 1, "last_us": last_us}),
+    (Quarantine, 30, lambda last_us: {"received_us": last_us}),
+    (SpanMark, 1, lambda last_us: {"seen_us": last_us, "span_id": f"{last_us}"[-16:], "ended_ns": 1}),
+    (OpenParent, 1, lambda last_us: {"seen_us": last_us, "key": last_us, "whole_ns": 1}),
+    (BreakerState, 100, of_agent(seen_us=1)),
+    (SettingsInForce, 100, of_agent(at_us=1)),
+    (Degradation, 401, of_agent(started_us=1, last_position=b"")),
+    (ServiceVersion, 401, lambda last_us: {"version": f"{last_us}", "first_us": 1, "last_us": last_us}),
+    (Agent, 401, lambda last_us: {"instance": f"{last_us}", "first_seen_us": 1, "last_seen_us": last_us}),
+    (MinuteSum, 400, lambda last_us: {"dimensions": b"", "minute": last_us // MINUTE_US}),
+    *(
+        (SpanSum, 400, in_span(minutes, view=view, dimensions=b""))
+        for view, widths in VIEWS.items()
+        for minutes in widths
+    ),
+    *((InstanceMoves, 400, in_span(minutes, agent_id=1)) for minutes in LANE_MINUTES),
+    *((FailureSum, 90, failed_in_span(minutes)) for minutes in FAILURE_MINUTES),
+    *((InstanceFailureSum, 90, failed_in_span(minutes, agent_id=1)) for minutes in FAILURE_MINUTES),
+)
+"""For how many days a row of each table stays after it was last heard of."""
+ELSEWHERE = {
+    *("AgentKey", "CapacityArrangement", "CapacityEvent", "CapacityLook", "Fact", "FailureKind", "HiddenTexts"),
+    *("KnownName", "NamedFailures", "RecoveryDay", "SchemaStamp", "Tally"),
+}
+"""Tables of which the sweep forgets nothing, and those with a test of their own."""
+
+
+def test_row_stays_by_its_last_moment(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    monkeypatch.setattr(retention, "STEP_ROWS", 1)
+    swept = {model.__name__ for model, *_ in AGES}
+    assert swept | ELSEWHERE == {model.__name__ for model in apps.get_app_config("events").get_models()}
+    row(FailureKind, digest=b"k", fingerprint="x")
+    for environment in ("dev", "test"):
+        row(Agent, environment=environment, last_seen_us=micros(NOW))
+    for model, days, columns in AGES:
+        margin = timedelta(hours=3)  # a sum goes with the last minute of its span
+        moments = [NOW - timedelta(days=days) + number * margin for number in (1, -1, -2)]
+        with subtests.test(table=model.__name__), rolled_back():
+            before = model._default_manager.count()
+            for environment, shift_us in (("dev", 0), ("test", 1)):
+                for moment in moments:
+                    said = columns(micros(moment) + shift_us)
+                    has_one = any(field.name == "environment" for field in model._meta.fields)
+                    row(model, **said, **({"environment": environment} if has_one else {}))
+            sweep_facts(NOW)
+            assert model._default_manager.count() == before + 2
 
 
 def test_what_was_swept_is_no_difference() -> None:
@@ -152,7 +226,7 @@ def tell_counted(number: int, calls: int, *, days_later: float) -> None:
     """An instance that counted calls at `NOW` says so, for the first time or again."""
     fact = CallsCounted(operation="pay", interval_s=10.0, calls=calls, attempts=calls, successes=calls)
     uid = str(UUID(int=1 << 100 | number))
-    event = encode(Record(fact=fact, uid=uid, sequence_number=number, at_ns=micros(NOW) * 1000))
+    event = encode(Record(event=fact, uid=uid, sequence_number=number, at_ns=micros(NOW) * 1000))
     sent = Sent(event.event_name, event.at_ns, 0, event.severity, event.body, event.attributes, "", "")
     batch = Batch({names.SERVICE_NAME: "s", names.SERVICE_INSTANCE_ID: "i"}, "tests", [sent])
     with transaction.atomic():

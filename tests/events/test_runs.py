@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from xml.etree import ElementTree as ET
 
@@ -11,16 +12,18 @@ from django.conf import settings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from events.moments import to_us
-from events.runs import asking, ladder
-from events.runs.asking import Show, run_of
+from events.runs import ladder, selectors
+from events.runs.models import Run
+from events.runs.narrowing import Narrow
 from events.runs.rows import RUNG_WORDS, RUNGS, Kind
-from recovery_ops.rules.facts import (
+from events.runs.selectors import Show, run_of
+from recovery_ops.rules.enums import Category, Rung, RunStatus
+from recovery_ops.rules.events import (
     Escalated,
+    Event,
     RunStarted,
 )
-from recovery_ops.rules.words import Category, Rung, RunStatus
-from tests.support.runs import SEARCH, ended, known, page, retry, tell_run
+from tests.support.runs import SEARCH, ended, known, listed, page, retry, tell_run
 from tests.support.sentences import left_out
 from tests.support.stories import NOW, Story, ago, counted, failed
 
@@ -29,7 +32,7 @@ BY_RUN = ("fact_by_run (environment=? AND run=? AND at_us>?)", "_environment_run
 """As SQLite and PostgreSQL name the index of a run in a plan."""
 
 
-def ids(found: asking.Runs) -> list[str]:
+def ids(found: selectors.RunPage) -> list[str]:
     return [row.run for row in found.rows]
 
 
@@ -51,6 +54,21 @@ def test_a_run_is_told_from_its_first_fact_to_its_last() -> None:
     assert story.numbers == {"turns": 4.0, "cost_usd": 0.41}
     assert (story.rung, story.level) == (Rung.FAIL, 5)
     assert [words for _, words in story.moves] == ["search_web open"]
+
+
+R0, R1, B0 = ("research", "r-0"), ("research", "r-1"), ("billing", "b-0")
+
+
+@pytest.mark.parametrize(
+    ("begun", "holder"), [((R0,), R0), ((R0, R1), R1), ((R0, B0), R0), ((R0, B0, R1), R1), ((B0, R0), B0)]
+)
+def test_holder_is_newest_of_first_service(begun: tuple[tuple[str, str], ...], holder: tuple[str, str]) -> None:
+    for number, (service, instance) in enumerate(begun):
+        at = 100 - number
+        Story().tell(RunStarted(name="billing"), at=at, service=service, instance=instance, run="run-1").store()
+    row = Run.objects.select_related("holder").get()
+    assert (row.holder.service, row.holder.instance) == holder
+    assert known().holder == holder[1]
 
 
 def test_every_piece_lies_on_its_rung_and_within_the_run() -> None:
@@ -119,7 +137,7 @@ def test_a_run_that_nobody_named_is_none() -> None:
 def test_of_a_run_of_many_facts_the_first_are_read_and_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     tell_run()
     whole = known()
-    monkeypatch.setattr(asking, "FACTS_OF_ONE", 3)
+    monkeypatch.setattr(selectors, "EVENTS_OF_ONE", 3)
     story = known()
     assert (story.is_cut, len(story.steps)) == (True, 3)  # the retry stands with its failure
     assert len(whole.steps) > 3
@@ -165,45 +183,6 @@ def test_only_the_window_is_looked_at() -> None:
     assert ids(page(Show.ALL, start=ago(300))) == ["asking"]
 
 
-def test_page_after_page_shows_each_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "PAGE", 2)
-    for number in range(5):
-        tell_run(f"run-{number}", [(500 - number, failed()), (300 - number, failed())])
-    seen: list[str] = []
-    before: int | None = None
-    for _ in range(10):
-        found = page(before_us=before)
-        seen += ids(found)
-        before = found.older_us
-        if before is None:
-            break
-    assert sorted(seen) == [f"run-{number}" for number in range(5)]
-
-
-@pytest.mark.parametrize("show", list(Show))
-def test_what_is_read_does_not_grow_with_the_store(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "READ", 3)
-    for number in range(6):
-        tell_run(f"run-{number}", [(500 - number, RunStarted()), (490 - number, failed())])
-    with CaptureQueriesContext(connection) as queries:
-        found = page(show)
-    assert len(queries) <= 4
-    assert len(found.rows) <= 3
-    assert (found.older_us is not None) == (show not in (Show.FAILED, Show.ASKED))
-
-
-def test_a_run_with_very_many_facts_hides_no_other_and_shows_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "NEWEST_OF_LISTED", 3)
-    tell_run("long", [(500, RunStarted()), *((490 - n, failed()) for n in range(30)), (300, ended(RunStatus.FAILED))])
-    tell_run("next", [(400, RunStarted()), (390, failed()), (380, ended(RunStatus.SUCCEEDED))])
-    told = {row.run: row for row in page().rows}
-    assert set(told) == {"long", "next"}
-    assert [(row.status, row.is_start_known, row.is_cut) for row in (told["long"], told["next"])] == [
-        (RunStatus.FAILED, True, True),
-        (RunStatus.SUCCEEDED, True, False),
-    ]
-
-
 @pytest.mark.usefixtures("several")
 def test_the_facts_of_a_run_are_found_by_its_index() -> None:
     with CaptureQueriesContext(connection) as queries:
@@ -227,33 +206,77 @@ def test_a_run_that_took_many_days_is_told_whole(is_start_known: bool) -> None:
     tell_run("run-2", [(120, RunStarted(name="short")), (50, failed(Category.TIMEOUT))])
     for story in (known(), next(one for one in page().rows if one.run == "run-1")):
         assert (story.started, story.is_start_known) == (ago(9 * day_s), is_start_known)
-        assert len(story.steps) == 3
+    assert len(known().steps) == 3
     assert ids(page()) == ["run-2", "run-1"]
 
 
-def test_a_run_that_was_entered_again_after_days_is_told_from_its_first_entry() -> None:
-    day_s = 86_400
-    entered, again = RunStarted(name="thesis"), RunStarted(name="thesis")
-    tell_run(told=[(9 * day_s, entered), (9 * day_s - 5, failed(Category.BUG, "write")), (90, again)])
-    tell_run(told=[(60, failed(Category.TIMEOUT))])
-    for story in (known(), page().rows[0]):
-        assert story.failures == {Category.BUG: 1, Category.TIMEOUT: 1}
+@pytest.mark.parametrize("show", list(Show))
+def test_pages_hold_as_many_as_asked(show: Show) -> None:
+    for number in range(7):
+        told: list[tuple[float, Event]] = [(500 - number % 3, RunStarted()), (490, failed())]
+        told.append((480, Escalated(queue="q", reason="r")))
+        tell_run(f"run-{number}", [*told, (300, ended(RunStatus.FAILED))] if show is Show.FAILED else told)
+    tell_run("long", [(9 * 86_400, RunStarted()), (60, failed())])
+    seen: list[list[str]] = []
+    after = None
+    while not seen or after is not None:
+        found = page(show, limit=3, after=after)
+        seen.append(ids(found))
+        after = found.further
+    listed_once = [run for one in seen for run in one]
+    assert [len(one) for one in seen[:-1]] == [3] * (len(seen) - 1)
+    assert len(set(listed_once)) == len(listed_once) == listed(show).count().value
 
 
-def test_as_many_runs_as_anybody_asks_for_are_told() -> None:
-    story = Story()
-    for number in range(260):
-        story.tell(failed(Category.TIMEOUT), at=60 + number / 100, run=f"run-{number}")
-    story.store()
-    assert len(page(most=300).rows) == 260
-
-
-def test_a_run_that_began_lately_is_looked_for_in_few_days() -> None:
-    tell_run()
+@pytest.mark.parametrize("show", list(Show))
+def test_a_list_asks_little_of_many_runs(show: Show) -> None:
+    for number in range(60):
+        tell_run(f"run-{number}", [(500 - number, RunStarted()), (490 - number, failed())])
     with CaptureQueriesContext(connection) as queries:
-        page()
-    assert len(queries) <= 3
-    assert f"at_us >= {to_us(ago(52)) - asking.LASTS_US}" in queries[-1]["sql"].replace('"', "")
+        page(show)
+    assert len(queries) <= 5
+
+
+def test_a_run_of_many_failures_counts_all() -> None:
+    tell_run("long", [(500, RunStarted()), *((490 - n, failed()) for n in range(40)), (300, ended(RunStatus.FAILED))])
+    [story] = page(narrow=Narrow(failures=40.0)).rows
+    assert (story.failed_attempts, story.status, story.is_cut) == (40, RunStatus.FAILED, False)
+    assert not page(narrow=Narrow(failures=41.0)).rows
+
+
+def test_count_stops_behind_its_limit() -> None:
+    for number in range(5):
+        tell_run(f"run-{number}", [(500 - number, failed())])
+    assert listed().count(3) == (3, True)
+    assert listed().count(5) == (5, False)
+
+
+def skewed(*told: tuple[float, Event], received: Sequence[float]) -> None:
+    """Events of one instance whose clock is two hours ahead, received at these moments."""
+    numbers = range(1, len(told) + 1)
+    for (at, fact), when, number in sorted(zip(told, received, numbers, strict=True), key=lambda one: -one[1]):
+        Story().tell(fact, at=at - 7200, received=when, run="run-1", sequence_number=number).store()
+
+
+@pytest.mark.parametrize("received", [(50, 40, 30), (10, 20, 30), (20, 40, 30)])
+def test_skewed_clock_in_any_order_ends_run(received: tuple[float, ...]) -> None:
+    skewed((60, RunStarted()), (55, failed()), (50, ended(RunStatus.SUCCEEDED)), received=received)
+    [story] = page(Show.ALL).rows
+    assert story.status is RunStatus.SUCCEEDED
+    assert not page(Show.RUNNING).rows
+
+
+def test_corrected_clock_ends_run_by_number() -> None:
+    Story().tell(RunStarted(), at=-7100, received=10, run="run-1", sequence_number=7).store()
+    Story().tell(ended(RunStatus.SUCCEEDED), at=40, run="run-1", sequence_number=9).store()
+    assert known().status is RunStatus.SUCCEEDED
+
+
+def test_run_begun_again_goes_on() -> None:
+    tell_run(told=[(300, RunStarted()), (200, ended(RunStatus.FAILED)), (100, RunStarted())])
+    assert (known().ended, known().last_begun) == (None, ago(100))
+    tell_run(told=[(50, ended(RunStatus.SUCCEEDED))])
+    assert (known().ended, known().status) == (ago(50), RunStatus.SUCCEEDED)
 
 
 # -- the drawing ------------------------------------------------------------------------------------------------------
@@ -279,10 +302,10 @@ def test_the_ladder_draws_each_piece_within_its_width() -> None:
 def test_names_from_outside_are_escaped() -> None:
     tell_run("<script>", [(20, failed(operation="<img src=x>"))])
     story = known("<script>")
-    for svg in (ladder.drawn(story, NOW), ladder.small(story, NOW)):
-        assert "<script>" not in svg
-        assert "<img" not in svg
-        ET.fromstring(svg)
+    svg = ladder.drawn(story, NOW)
+    assert "<script>" not in svg
+    assert "<img" not in svg
+    ET.fromstring(svg)
 
 
 def test_of_very_many_pieces_the_first_and_the_last_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +22,7 @@ from events import keys, receiver
 from events.cardinality import known_names
 from events.models import Agent, AgentKey, Fact
 from events.reporters import reporters
+from events.runs.fold import RunFold
 from recovery_ops.wire import names
 from tests.support.examples import examples
 from tests.support.otlp import JSON, PROTOBUF, Door, attributes, protobuf, record, request, value
@@ -110,8 +112,23 @@ def kept() -> dict[str, list[str]]:
 def _told(model: type[Model], instances: dict[int, str]) -> list[str]:
     columns = [field for field in model._meta.concrete_fields if field.name not in OWN_KEYS]
     agents = {field.attname for field in columns if isinstance(field, ForeignKey) and field.related_model is Agent}
+
+    def told(name: str, value: Any) -> Any:
+        if name in agents:
+            return instances[value]
+        return _told_fold(value, instances) if name == "fold" else value
+
     rows = model._default_manager.values(*(field.attname for field in columns))
-    return [repr({name: instances[one] if name in agents else one for name, one in row.items()}) for row in rows]
+    return [repr({name: told(name, value) for name, value in row.items()}) for row in rows]
+
+
+def _told_fold(packed: str, instances: dict[int, str]) -> Any:
+    """A fold of a run, by the names of its instances."""
+    fold = RunFold.of(packed)
+    fold.origin[2] = instances[fold.origin[2]]
+    if fold.begun is not None:
+        fold.begun[2] = instances[fold.begun[2]]
+    return replace(fold, lives={instances[int(agent)]: life for agent, life in fold.lives.items()})
 
 
 def models() -> list[type[Model]]:
@@ -149,6 +166,19 @@ def test_whatever_it_travels_as_leaves_the_same_rows(
     plain = found[JSON, None]
     for how, rows in found.items():
         assert {table for table in plain if rows[table] != plain[table]} == set(), how
+
+
+def test_the_rows_of_a_run_are_told_by_the_names_of_its_instances(door: Door) -> None:
+    begun = request(record("recovery.run_started", given={"session.id": "r-1"}, timeUnixNano=str(NOW_US * 1000)))
+    numbers, rows = set(), []
+    for _ in range(2):
+        clear()
+        assert door.post(json=begun).status_code == 200
+        numbers.add(Agent.objects.get().pk)
+        rows.append(kept()["Run"])
+    assert len(numbers) == 2
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == 1
 
 
 def test_what_is_drawn_is_stored_and_what_is_compared_is_every_table(door: Door) -> None:

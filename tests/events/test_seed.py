@@ -13,10 +13,10 @@ from events import verification
 from events.keys import create_key
 from events.models import Agent, BreakerState, Fact, SpanSum
 from events.seeding import Plan, seed
-from recovery_ops.control import audit
-from recovery_ops.control.escalations.due import BY
-from recovery_ops.control.escalations.timing import is_by_person
-from recovery_ops.control.models import Escalation, EscalationNote, EscalationSource
+from recovery_ops.control.core import audit_log as audit
+from recovery_ops.control.escalations.durations import is_by_person
+from recovery_ops.control.escalations.models import Escalation, EscalationNote, EscalationSource
+from recovery_ops.control.escalations.services.due import BY
 from recovery_ops.control.tasks import keep_escalations
 from tests.support.stories import NOW
 
@@ -58,6 +58,14 @@ def test_the_same_numbers_are_the_same_facts_and_questions() -> None:
     assert _told("dev") == _told("prod"), "and telling it twice changed nothing"
 
 
+@pytest.mark.django_db
+def test_another_seed_gives_other_facts() -> None:
+    for number, environment in enumerate(("dev", "prod"), 1):
+        call_command("seed", **NUMBERS | {"facts": 50, "environment": environment}, seed=number, until=NOW)
+    dev, prod = (Fact.objects.filter(environment=name).values_list("uid", flat=True) for name in ("dev", "prod"))
+    assert set(map(bytes, dev)).isdisjoint(map(bytes, prod))
+
+
 def _told(environment: str) -> list[Any]:
     notes = EscalationNote.objects.filter(escalation__environment=environment).order_by("pk")
     return list(notes.values_list("at", "by", "verb", "text", "escalation__key", "escalation__occurrences"))
@@ -81,7 +89,7 @@ def test_questions_are_asked_taken_and_answered_as_on_any_day() -> None:
     assert [note.at for note in EscalationNote.objects.order_by("pk")] == sorted(
         EscalationNote.objects.values_list("at", flat=True)
     )
-    assert audit.verify("dev").is_whole
+    assert audit.verify_chain("dev").is_whole
 
 
 @pytest.mark.django_db

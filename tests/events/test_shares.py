@@ -14,7 +14,7 @@ from events.stills import still_of
 from events.timelines.charts import compose
 from events.timelines.counts import blocked_band
 from events.timelines.shares import ILL, LOST, WELL, Shares, probes_table, shares_band
-from recovery_ops.rules.words import Category, State, Trigger
+from recovery_ops.rules.enums import Category, State, Trigger
 from tests.support.sentences import left_out
 from tests.support.stories import NOW, Story, ago, counted, failed, heartbeat
 
@@ -65,7 +65,7 @@ def test_the_share_is_of_what_counts_for_a_breaker_and_unknown_where_nothing_did
 
 def test_the_table_has_the_numbers_of_the_line() -> None:
     band = shares_band(shares(unknown=1), label="search_web")
-    assert band.table.columns == ("From", "Failed", "Went well", "Share")
+    assert band.table.columns == ("From", "Failed", "Succeeded", "Share")
     assert [row[1:] for row in band.table.rows] == [(30, 10, "75 %"), ("unknown",) * 3, (5, 0, "100 %")]
     assert left_out(band.table.title, "50 %") == []
     assert left_out(band.caption, "1", "4") == []

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import plotly.graph_objects as go
 
-from events.majority import majority
+from events.majority import majority, worst_first
 from events.moments import to_us
-from events.rows import WORST_FIRST, Presence
+from events.rows import WORST_FIRST, MajoritySegment, Presence
 from events.stills import still_of
 from events.timelines import (
     Chart,
@@ -22,6 +23,7 @@ from events.timelines import (
 from events.timelines.choosing import BANDS
 from events.timelines.cursor import as_json, tracks_of, values_at
 from events.wording import NOT_YET, state_word
+from recovery_ops.rules.enums import State
 from tests.support.sentences import left_out
 from tests.support.timelines import ALL_STATES, CHARTS, NOW, START, bins, capacity, everything, painted, reduced
 
@@ -103,11 +105,11 @@ def test_before_anybody_was_there_an_earlier_time_is_no_zero() -> None:
 def test_the_legend_and_the_table_tell_the_same_times() -> None:
     chart = chosen()
     assert chart.times is not None
-    together = {row[1]: (row[2], row[4]) for row in chart.tables[-1].rows if row[0] == "all together"}
+    together = {row[1]: (row[2], row[4]) for row in chart.tables[-1].rows if row[0] == "all instances"}
     legend = {word: text for word, text in chart.legend if text}
     assert legend == {word: time if share == "–" else f"{time}, {share}" for word, (time, share) in together.items()}
     assert [word for word, _ in chart.legend] == [state_word(state) for state in (*reversed(WORST_FIRST), None)]
-    lanes = {row[0] for row in chart.tables[-1].rows} - {"all together"}
+    lanes = {row[0] for row in chart.tables[-1].rows} - {"all instances"}
     assert lanes == set(ALL_STATES)
 
 
@@ -136,6 +138,35 @@ def test_bands_are_moved_and_an_order_says_all_of_them() -> None:
     assert Choice.of([], [], "", order=moved.moved("failures", 2)) == Choice(), "the usual order is not said"
     assert Choice.of([], [], "", order="agents,moon,agents").places[:2] == ["agents", "capacity"]
     assert moved.moved("failures", -1) == ",".join(moved.places), "the first stays where it is"
+
+
+def test_breakers_stand_by_trouble_or_by_name() -> None:
+    by_name = Choice.of([], [], "", sort="name")
+    assert by_name == replace(Choice(), is_by_name=True)
+    worst = lanes_drawn(chosen())["breakers"]
+    names = lanes_drawn(chosen(choice=by_name))["breakers"]
+    assert names == sorted(worst) != worst
+    assert worst == worst_first(majority(ALL_STATES))
+
+
+def test_worst_at_the_end_stands_first_then_what_was_longest_not_closed() -> None:
+    def lane(*spans: tuple[State, int]) -> list[MajoritySegment]:
+        begin, found = START, []
+        for state, length_s in spans:
+            until = begin + timedelta(seconds=length_s)
+            counts: dict[str, Any] = {"most": 1, "last": 1, "known": 1, "unknown": 0, "worst_count": 1}
+            found.append(MajoritySegment(breaker="", state=state, start=begin, end=until, worst=state, **counts))
+            begin = until
+        return found
+
+    lanes = {
+        "calm": lane((State.CLOSED, 60)),
+        "was short": lane((State.OPEN, 10), (State.CLOSED, 50)),
+        "was long": lane((State.OPEN, 20), (State.CLOSED, 40)),
+        "is": lane((State.CLOSED, 59), (State.OPEN, 1)),
+        "a tie": lane((State.CLOSED, 59), (State.OPEN, 1)),
+    }
+    assert worst_first(lanes) == ["a tie", "is", "was long", "was short", "calm"]
 
 
 def test_what_is_pinned_stands_above_all_bands_whatever_else_is_picked() -> None:

@@ -17,7 +17,7 @@ from events.timelines import (
     timeline,
 )
 from events.timelines.zones import as_read, on_clock
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
 from tests.support.timelines import CHARTS, NOW, START, bins, capacity, everything, lanes_of, painted, reduced
 
 

@@ -113,6 +113,53 @@ def test_requests_that_come_again_change_nothing() -> None:
     check()
 
 
+SLOW_DOWN = exception("openai.RateLimitError", "Error code: 429 - slow down")
+
+
+def repeated() -> dict[str, list[Span]]:
+    """Traces in which several spans tell of one exception; the last span of each is the call."""
+    root = failed("LangGraph", raised=[SLOW_DOWN])
+    node = span("node", parent=root)
+    turn = span("turn")
+    return {
+        "above a span that went well": [root, node, failed("chat", given=CHAT, parent=node, raised=[SLOW_DOWN])],
+        "siblings": [
+            turn,
+            failed("generation", parent=turn, raised=[SLOW_DOWN]),
+            failed("chat", given=CHAT, parent=turn, raised=[SLOW_DOWN]),
+        ],
+    }
+
+
+@pytest.mark.parametrize("what", repeated())
+def test_exception_that_several_spans_tell_counts_once(engine: str, what: str) -> None:
+    spans = repeated()[what]
+    for arrival in ARRIVALS:
+        clear()
+        for places in arrival:
+            deliver(*(spans[place] for place in places))
+        assert failures() == [spans[-1]["spanId"]], arrival
+        check()
+
+
+def test_parallel_calls_that_fail_alike_stay_apart(engine: str) -> None:
+    turn = failed("turn", raised=[SLOW_DOWN])
+    calls = [failed("chat", given=CHAT, parent=turn, raised=[SLOW_DOWN]) for _ in range(2)]
+    for spans in ([turn, *calls], [*calls, turn]):
+        clear()
+        for one in spans:
+            deliver(one)
+        assert failures() == sorted(one["spanId"] for one in calls)
+        check()
+
+
+ARRIVALS = [
+    [order[start:end] for start, end in pairwise([0, *cuts, 3])]
+    for order in itertools.permutations(range(3))
+    for cuts in ((), (1,), (2,), (1, 2))
+]
+
+
 @st.composite
 def trees(draw: st.DrawFn) -> tuple[list[Span], list[list[Span]]]:
     """A trace, and the same as it may arrive: in any order, split anywhere, some of it twice."""
@@ -165,13 +212,6 @@ def test_a_trace_that_is_sent_twice_in_any_order_and_split_tells_what_the_whole_
         deliver(*arriving[start:end])
     assert failures() == expected
     check()
-
-
-ARRIVALS = [
-    [order[start:end] for start, end in pairwise([0, *cuts, 3])]
-    for order in itertools.permutations(range(3))
-    for cuts in ((), (1,), (2,), (1, 2))
-]
 
 
 def kept() -> list[tuple[Any, ...]]:
@@ -260,7 +300,7 @@ def test_a_span_of_more_than_are_remembered_of_its_trace_is_told_by_itself(
 ) -> None:
     monkeypatch.setattr(events.traces, "MARKS_MOST", 20)
     parent, below, then = outlived()
-    others = [{**failed("other"), "spanId": f"{number:016x}"} for number in range(1, 26)]
+    others = [{**failed("other"), "spanId": f"{2**60 + number:016x}"} for number in range(1, 26)]
     for order in itertools.permutations([[below], others, [then], [parent]]):
         clear()
         for spans in order:

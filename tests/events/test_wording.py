@@ -20,7 +20,7 @@ from events.wording import (
     share_text,
     span_text,
 )
-from recovery_ops.rules.words import Category, State, Trigger
+from recovery_ops.rules.enums import Category, State, Trigger
 from tests.support.sentences import left_out
 
 NOW = datetime(2026, 11, 21, 14, 26, 18, tzinfo=UTC)

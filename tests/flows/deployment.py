@@ -56,7 +56,7 @@ class Deployment:
 def deployed(database_url: str, redis_url: str, data: Path, *commands: str, **env: str) -> Iterator[Deployment]:
     """Two of `recovery-ops-web`, two of `recovery-ops-worker` and one `recovery-ops-beat`, on a migrated store.
 
-    Before them run what docs/operating.md asks for, and then `commands` of `manage.py`.
+    Before them run what docs/operate/install.md lists, and then `commands` of `manage.py`.
     """
     told = {
         "RECOVERY_OPS_DATABASE_URL": database_url,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from recovery_ops.runtime import NewWorkPaused, Recovery
+from recovery_ops.runtime import Recovery, RunsPaused
 
 if __name__ == "__main__":
     recovery = Recovery("batch-agent", instance="batch-1")
@@ -16,9 +16,9 @@ if __name__ == "__main__":
     try:
         with recovery.run("the third", source="coordinator_task"):
             print("began the third", flush=True)
-    except NewWorkPaused as error:
+    except RunsPaused as error:
         print(f"refused: {error}", flush=True)
-    while not recovery.wait_for_work(timeout_s=60.0):
+    while not recovery.wait_for_work(timeout=60.0):
         pass
     with recovery.run("the fourth", source="coordinator_task"):
         print("began the fourth", flush=True)

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.support.processes import ROOT, Running, clean_environment, eventually
+from tests.support.processes import PATIENCE_S, ROOT, Running, clean_environment, eventually
 
 EXAMPLES = ROOT / "docs" / "production"
 HOST = "recovery.example.org"
@@ -203,7 +203,8 @@ def client_of(machine: Machine) -> httpx.Client:
     """One that meets the address by its name."""
     trusted = ssl.create_default_context(cafile=str(machine.folder / f"{HOST}.pem"))
     mounts = _Named(verify=trusted)
-    return httpx.Client(base_url=f"https://127.0.0.1:{machine.prefix}43", headers={"Host": HOST}, transport=mounts)
+    url = f"https://127.0.0.1:{machine.prefix}43"
+    return httpx.Client(base_url=url, headers={"Host": HOST}, transport=mounts, timeout=PATIENCE_S)
 
 
 class _Named(httpx.HTTPTransport):

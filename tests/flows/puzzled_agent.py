@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from recovery_ops.runtime import Recovery, RecoveryExhausted
+from recovery_ops.runtime import Recovery
 
 
 class LedgerError(Exception):
@@ -15,7 +15,7 @@ class LedgerError(Exception):
 def main() -> None:
     recovery = Recovery("ledger-agent", instance=sys.argv[1])
 
-    @recovery.guard("post_entry", is_destructive=False, max_retries=0)
+    @recovery.guard("post_entry", idempotent=True, max_retries=0)
     def post_entry(number: int) -> None:
         raise LedgerError(f"partition {number} of the ledger is busy")
 
@@ -24,8 +24,9 @@ def main() -> None:
         with recovery.run("book", source="main_agent"):
             try:
                 post_entry(number)
-            except RecoveryExhausted as error:
-                category = str(error.category)
+            except LedgerError as error:
+                report = recovery.report(error)
+                category = str(report.category) if report else ""
         if category != seen:
             seen = category
             print(f"failed: {category}", flush=True)

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from recovery_ops.runtime import Decision, Recovery, Workflow, answer_to, ask, escalate_to_human
+from recovery_ops.runtime import Decision, Recovery, Workflow
 
 PROPOSAL = "120 EUR"
 _QUESTION = "May order {} be refunded?"
@@ -23,11 +23,11 @@ def told(decision: Decision) -> list[str]:
 
 def by_waiting(recovery: Recovery, order: str) -> list[str]:
     question = _QUESTION.format(order)
-    return told(escalate_to_human(recovery, question, proposal=PROPOSAL, queue="refunds", ticket=order))
+    return told(recovery.escalate(question, proposal=PROPOSAL, queue="refunds", ticket=order))
 
 
 def by_ticket(recovery: Recovery, ticket: str) -> list[str]:
-    while (decision := answer_to(recovery, ticket, proposal=PROPOSAL)) is None:
+    while (decision := recovery.answer_to(ticket, proposal=PROPOSAL)) is None:
         time.sleep(0.05)
     return told(decision)
 
@@ -44,7 +44,7 @@ def main(form: str, order: str, ledger: Path) -> None:
         print("at work", flush=True)
         if form == "ticket":
             question = _QUESTION.format(order)
-            ticket = workflow.step("ask", ask, recovery, question, identity=order, proposal=PROPOSAL, queue="refunds")
+            ticket = workflow.step("ask", recovery.ask, question, identity=order, proposal=PROPOSAL, queue="refunds")
             print("asked", flush=True)
             decided, text, by = workflow.step("hear", by_ticket, recovery, ticket, identity=order)
         else:

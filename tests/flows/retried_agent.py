@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from recovery_ops.runtime import Recovery, RetryAsked, Workflow
+from recovery_ops.runtime import Recovery, RetryRequest, Workflow
 
 LEDGER = Path(sys.argv[1])
 IS_DOOMED = sys.argv[2:] == ["doomed"]
@@ -35,7 +35,7 @@ def work(run: str, order: str) -> None:
         flow.step(f"tell {order}", tell, order)
 
 
-def again(asked: RetryAsked) -> None:
+def again(asked: RetryRequest) -> None:
     print(f"asked by {asked.by}: {asked.reason}", flush=True)
     work(asked.run, asked.input)
     print("done", flush=True)

@@ -19,13 +19,13 @@ from events.bodies import Receive
 from events.ingest import writer
 from events.models import Fact
 from events.receiver import Scope, Send
-from recovery_ops.rules import facts
-from recovery_ops.rules.facts import Instance, Record
-from recovery_ops.rules.words import Category, DelaySource, Evidence, RunStatus, State, Trigger
-from recovery_ops.runtime.delivery.outbox import LIMIT_BYTES, Outbox, Rank
-from recovery_ops.runtime.delivery.outbox_file import dropped_name
-from recovery_ops.runtime.delivery.sender import Sender
-from recovery_ops.runtime.telemetry import Telemetry, rank_of
+from recovery_ops.rules import events as facts
+from recovery_ops.rules.enums import Category, DelaySource, Evidence, RunStatus, State, Trigger
+from recovery_ops.rules.events import Instance, Record
+from recovery_ops.runtime.telemetry.exporter import Exporter
+from recovery_ops.runtime.telemetry.outbox import LIMIT_BYTES, Outbox, Rank
+from recovery_ops.runtime.telemetry.outbox_file import dropped_name
+from recovery_ops.runtime.telemetry.pipeline import Telemetry, rank_of
 from recovery_ops.runtime.testing import PushedClock
 from recovery_ops.wire import names
 from tests.support.otlp_server import served
@@ -136,7 +136,7 @@ def heartbeat(telemetry: Telemetry) -> facts.InstanceHeartbeat:
     )
 
 
-def trouble() -> list[facts.Fact]:
+def trouble() -> list[facts.Event]:
     return [
         facts.RunStarted(name="research"),
         facts.FailureClassified(
@@ -183,7 +183,7 @@ def test_after_a_day_without_a_server_it_has_everything_that_was_kept_in_order_a
     outbox = Outbox(tmp_path / "agent-1.outbox", limit_bytes=limit_bytes, clock=clock)
     told: list[Record] = []
     with nobody_listening() as port:
-        sender = Sender(f"http://127.0.0.1:{port}", token, clock=clock)
+        sender = Exporter(f"http://127.0.0.1:{port}", token, clock=clock)
         telemetry = Telemetry(AGENT, outbox=outbox, clock=clock, send=sender)
         telemetry.add_reader(told.append)
         live_through(clock, telemetry, hours)
@@ -210,13 +210,13 @@ def test_after_a_day_without_a_server_it_has_everything_that_was_kept_in_order_a
 
 def kept_of(told: list[Record], dropped: Counter[str]) -> list[str]:
     """The uids that have to be there, in order: of each rank the oldest went, of the lowest rank first."""
-    if dropped[dropped_name(Rank.FACT)]:
+    if dropped[dropped_name(Rank.EVENT)]:
         assert dropped[dropped_name(Rank.FAILURE)] >= 1
     assert not dropped[dropped_name(Rank.ALWAYS)]
     going = Counter({rank: dropped[dropped_name(rank)] for rank in Rank})
     kept = []
     for record in told:
-        rank = rank_of(type(record.fact))
+        rank = rank_of(type(record.event))
         if going[rank]:
             going[rank] -= 1
         else:

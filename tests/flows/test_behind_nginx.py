@@ -27,6 +27,7 @@ SET_UP = (
     "collectstatic --noinput",
     "key create --name agents --scope ingest,desired",
     "key create --name desk --scope read,act",
+    "key create --name wall --scope wall",
     "account create olga --role operator --generate",
 )
 
@@ -40,6 +41,7 @@ class Site:
     store: PostgresStore
     agents: dict[str, str]
     desk: dict[str, str]
+    wall: str
     password: str
 
 
@@ -48,13 +50,13 @@ def site(migrated_postgres_url: str, redis_url: str, nginx: str, tmp_path: Path)
     given = {"RECOVERY_OPS_DATABASE_URL": migrated_postgres_url, "RECOVERY_OPS_BROKER_URL": redis_url}
     with Machine(tmp_path, given) as machine:
         machine.current.symlink_to(Path(__file__).parents[2])
-        _, agents, desk, password = manage_each(tmp_path / "data", *SET_UP, env=machine.env)
+        _, agents, desk, wall, password = manage_each(tmp_path / "data", *SET_UP, env=machine.env)
         for web in WEBS:
             machine.restart(web)
         machine.wait_for_webs()
         with in_front(machine, nginx) as client:
             store = PostgresStore(migrated_postgres_url)
-            yield Site(client, machine, store, bearer(agents), bearer(desk), password)
+            yield Site(client, machine, store, bearer(agents), bearer(desk), wall, password)
 
 
 def bearer(key: str) -> dict[str, str]:
@@ -68,6 +70,7 @@ def test_the_console_comes_through_its_proxy(site: Site) -> None:
     large_requests_are_stored_and_larger_ones_refused(site)
     a_stream_is_read_as_it_comes(site)
     an_opamp_client_is_offered_the_document(site)
+    a_wallboard_link_opens_the_wallboard(site)
     one_web_process_less_is_noticed_by_nobody(site)
 
 
@@ -149,6 +152,13 @@ def an_opamp_client_is_offered_the_document(site: Site) -> None:
     assert told.status_code == 200, told.text
     offered = opamp_pb2.ServerToAgent.FromString(told.content)
     assert "desired.json" in offered.remote_config.config.config_map
+
+
+def a_wallboard_link_opens_the_wallboard(site: Site) -> None:
+    link = site.client.get(f"/wall/{site.wall}")
+    assert (link.status_code, link.headers["location"]) == (303, "/wall")
+    [(name, value)] = link.cookies.items()
+    assert site.client.get("/wall", headers={"Cookie": f"{name}={value}"}).status_code == 200
 
 
 def one_web_process_less_is_noticed_by_nobody(site: Site) -> None:

@@ -151,7 +151,7 @@ def a_question_is_answered(page: Page, scene: Scene, folder: Path) -> None:
         page.keyboard.press("j")
         page.keyboard.press("y")
         dialog = page.get_by_role("dialog")
-        dialog.get_by_label("Answer to the run").fill("80 EUR")
+        dialog.get_by_label("Answer").fill("80 EUR")
         dialog.get_by_label("Reason").fill("The customer keeps the second item.")
         dialog.get_by_role("button", name="Approve").click()
         waiting.said("told: True 80 EUR by olga")

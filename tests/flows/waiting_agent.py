@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from recovery_ops.runtime import Knobs, Recovery, RunCancelled
+from recovery_ops.runtime import Recovery, RunCancelled, Settings
 
 
 class Overloaded(Exception):
@@ -15,7 +15,7 @@ class Overloaded(Exception):
 if __name__ == "__main__":
     recovery = Recovery("batch-agent", instance="batch-1")
 
-    @recovery.guard("load_ledger", is_destructive=False, knobs=Knobs(persistent=True))
+    @recovery.guard("load_ledger", idempotent=True, settings=Settings(persistent=True))
     def load_ledger() -> None:
         print("called", flush=True)
         raise Overloaded

@@ -11,13 +11,15 @@ from typing import Any
 from google.protobuf import json_format  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from recovery_ops.rules.policy import BUILT_IN, document_of
+from recovery_ops.rules.policy.model import BUILT_IN, document_of
 from tests.support.otlp import protobuf, record, request
 
 _FACTS = request(record(given={"recovery.operation": "search_web", "recovery.attempt": 2}))
 _POLICY = {
     **document_of(BUILT_IN),
-    "rules": [{"id": "one", "scope": {"operation": "search_*"}, "knobs": {"max_retries": 5}, "fallbacks": ["other"]}],
+    "rules": [
+        {"id": "one", "scope": {"operation": "search_*"}, "settings": {"max_retries": 5}, "fallbacks": ["other"]}
+    ],
     "classification": [{"name": "busy", "category": "overloaded", "match": {"message": "*is busy*"}}],
 }
 _ERRORS = [

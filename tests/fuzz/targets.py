@@ -15,11 +15,11 @@ from events.otlp import count_data_points, read_logs
 from events.records import read_records
 from events.sent import Encoding, Malformed
 from events.spans import read_spans
-from recovery_ops.control.opamp import messages
-from recovery_ops.rules.classification import parse_classification
-from recovery_ops.rules.policy import PolicyInvalid, document_of, parse_policy
-from recovery_ops.rules.words import Category
-from recovery_ops.runtime.signals import classify
+from recovery_ops.control.desired_state.opamp import messages
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.policy.classification_rules import parse_classification
+from recovery_ops.rules.policy.model import PolicyInvalid, document_of, parse_policy
+from recovery_ops.runtime.error_signals import classify
 
 NOW_US = 1_795_000_000_000_000
 
@@ -113,7 +113,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
 
 WORDS = (
     *("status_code", "headers", "retry-after", "body", "error", "code", "message", "type"),
-    *("rules", "scope", "operation", "knobs", "max_retries", "classification", "match"),
+    *("rules", "scope", "operation", "settings", "max_retries", "classification", "match"),
     *("resourceLogs", "scopeLogs", "logRecords", "attributes", "stringValue", "intValue", "kvlistValue", "arrayValue"),
 )
 """Keys that lead further in than chance would."""

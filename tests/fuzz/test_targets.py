@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from events.derived import derive_from_spans
 from events.sent import Encoding
 from events.spans import read_spans
-from recovery_ops.control.opamp import messages
+from recovery_ops.control.desired_state.opamp import messages
 from tests.fuzz.seeds import SEEDS
 from tests.fuzz.targets import TARGETS, WORDS
 

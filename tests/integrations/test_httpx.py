@@ -13,12 +13,14 @@ from typing import Any
 import anyio
 import pytest
 
-from recovery_ops.rules.facts import BreakerStateChanged, Exhausted, FailureClassified, GateClosed, RetryScheduled
-from recovery_ops.rules.words import Adjustment, Category
-from recovery_ops.runtime import CircuitOpen, Knobs, classify
+from recovery_ops.rules.enums import Adjustment, Category
+from recovery_ops.rules.events import BreakerStateChanged, Exhausted, FailureClassified, GateClosed, RetryScheduled
+from recovery_ops.runtime import CircuitOpen, Settings, classify
 from recovery_ops.runtime.integrations import http_calls
 from recovery_ops.runtime.testing import Lab
 from tests.support.http_server import Reply, Request, answer, document, raw, reset, serving
+
+pytestmark = pytest.mark.default  # httpx is in the main environment too; httpx2 is only in the integrations' own
 
 LIBRARIES = [name for name in ("httpx", "httpx2") if find_spec(name) is not None]
 OK = document({"price": 7})
@@ -67,7 +69,7 @@ def test_what_succeeds_is_counted_and_says_nothing(client: Client, lab: Lab) -> 
     with serving(OK) as server:
         response = client.send("GET", server.url)
     assert (response.status_code, response.json()) == (200, {"price": 7})
-    assert lab.facts == []
+    assert lab.events == []
     (operation,) = lab.recovery.operations.values()
     assert operation.name == f"http:{server.url.removeprefix('http://')}"
 
@@ -78,21 +80,21 @@ def test_a_failing_status_is_retried(client: Client, lab: Lab, status: int) -> N
         assert client.send("GET", server.url).status_code == 200
         assert len(server.requests) == 3
     assert lab.waits == [0.5, 1.0]
-    assert [fact.status_code for fact in lab.facts_of(FailureClassified)] == [status, status]
+    assert [fact.status_code for fact in lab.events_of(FailureClassified)] == [status, status]
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 412, 422])
 def test_other_errors_are_answers(client: Client, lab: Lab, status: int) -> None:
     with serving(answer(status, b"no")) as server:
         assert client.send("GET", server.url).status_code == status
-    assert lab.facts == []
+    assert lab.events == []
 
 
 def test_retry_after_closes_the_gate_and_is_waited_out(client: Client, lab: Lab) -> None:
     with serving(answer(429, Retry_After="7"), OK) as server:
         assert client.send("GET", server.url).status_code == 200
     assert lab.waits == [7.0]
-    assert [fact.wait_s for fact in lab.facts_of(GateClosed)] == [7.0]
+    assert [fact.wait_s for fact in lab.events_of(GateClosed)] == [7.0]
 
 
 def test_background_is_told_at_once_and_not_sent_through_a_closed_gate(client: Client, lab: Lab) -> None:
@@ -117,8 +119,8 @@ def test_the_last_response_comes_back_unchanged(client: Client, lab: Lab) -> Non
         assert len(server.requests) == 4
     assert (response.status_code, response.headers["x-trace"]) == (503, "t1")
     assert response.json() == {"error": {"message": "we are down"}}
-    assert [fact.message for fact in lab.facts_of(FailureClassified)] == ["we are down"] * 4
-    assert lab.facts_of(Exhausted)[0].attempts == 4
+    assert [fact.message for fact in lab.events_of(FailureClassified)] == ["we are down"] * 4
+    assert lab.events_of(Exhausted)[0].attempts == 4
 
 
 def test_a_body_that_is_larger_than_the_look_is_whole(client: Client) -> None:
@@ -133,7 +135,7 @@ def test_an_error_body_that_breaks_off_is_met_where_it_is_read(client: Client, l
     half = raw(b"HTTP/1.1 500 Oh\r\nContent-Length: 100\r\n\r\nabc")
     with serving(otherwise=half) as server, pytest.raises(client.library.RemoteProtocolError):
         client.send("GET", server.url)
-    assert {fact.category for fact in lab.facts_of(FailureClassified)} == {Category.SERVER_ERROR}
+    assert {fact.category for fact in lab.events_of(FailureClassified)} == {Category.SERVER_ERROR}
 
 
 def test_a_reset_is_retried_on_a_fresh_connection(client: Client, lab: Lab) -> None:
@@ -143,7 +145,7 @@ def test_a_reset_is_retried_on_a_fresh_connection(client: Client, lab: Lab) -> N
     # 1: pooled, 2: its reset, 3: fresh and used once, 4: the pool's own again
     assert connections[:2] == [1, 1]
     assert len(set(connections)) == 3
-    assert [fact.adjustment for fact in lab.facts_of(RetryScheduled)] == [Adjustment.DISABLE_KEEPALIVE]
+    assert [fact.adjustment for fact in lab.events_of(RetryScheduled)] == [Adjustment.DISABLE_KEEPALIVE]
 
 
 def test_a_given_transport_and_its_own_fresh_one(client: Client) -> None:
@@ -165,7 +167,7 @@ def test_what_never_answers_ends_with_the_librarys_own_error(client: Client, lab
             client.send("GET", server.url)
         assert len(server.requests) == 4
     assert caught.value.request.method == "GET"
-    assert lab.facts_of(Exhausted)[0].category is Category.NETWORK
+    assert lab.events_of(Exhausted)[0].category is Category.NETWORK
 
 
 @pytest.mark.parametrize(
@@ -188,10 +190,23 @@ def test_only_what_may_be_done_twice_is_done_twice(client: Client, method: str, 
         assert {request.body for request in server.requests} == {said.get("content", b"")}
 
 
-def test_a_refused_post_was_not_done_and_is_made_again(client: Client) -> None:
-    with serving(answer(503), OK) as server:
-        assert client.send("POST", server.url, content=b"x").status_code == 200
-        assert len(server.requests) == 2
+@pytest.mark.parametrize(("body", "calls"), [(b'{"error": {"type": "overloaded_error"}}', 2), (b"upstream reset", 1)])
+def test_post_is_repeated_after_proven_overload(client: Client, body: bytes, calls: int) -> None:
+    with serving(answer(503, body, media_type="application/json"), OK) as server:
+        client.send("POST", server.url, content=b"x")
+        assert len(server.requests) == calls
+
+
+def test_retried_response_is_not_retried_by_an_outer_guard(client: Client, lab: Lab) -> None:
+    with serving(otherwise=answer(500)) as server:
+
+        @lab.recovery.guard("outer", idempotent=True)
+        def outer() -> None:
+            client.send("GET", server.url).raise_for_status()
+
+        with pytest.raises(client.library.HTTPStatusError):
+            outer()
+        assert len(server.requests) == 4
 
 
 def test_the_developer_says_what_may_be_done_twice(client: Client) -> None:
@@ -223,7 +238,7 @@ def test_a_body_that_is_spent_is_not_sent_again(client: Client, lab: Lab, first:
 
 
 def test_the_breaker_opens_and_nothing_is_sent(client: Client, lab: Lab) -> None:
-    client = again(client, operation="prices", max_retries=0, knobs=Knobs(consecutive_failures=2))
+    client = again(client, operation="prices", max_retries=0, settings=Settings(consecutive_failures=2))
     with serving(otherwise=answer(500)) as server:
         client.send("GET", server.url, times=2)
         with pytest.raises(client.library.ConnectError) as caught:
@@ -232,12 +247,12 @@ def test_the_breaker_opens_and_nothing_is_sent(client: Client, lab: Lab) -> None
     assert isinstance(caught.value, client.integration.BreakerOpen)
     assert isinstance(caught.value, CircuitOpen)
     assert (caught.value.operation, caught.value.breaker) == ("prices", "prices")
-    assert len(lab.facts_of(BreakerStateChanged)) == 1
+    assert len(lab.events_of(BreakerStateChanged)) == 1
 
 
 def test_a_run_without_time_left_sends_nothing(client: Client, lab: Lab) -> None:
     client = again(client, operation="prices")
-    with serving(answer(503, Retry_After="1"), OK) as server, lab.recovery.run(deadline_s=0.5):
+    with serving(answer(503, Retry_After="1"), OK) as server, lab.recovery.run(timeout=0.5):
         assert client.send("GET", server.url).status_code == 503
         lab.clock.push(2.0)
         with pytest.raises(client.library.ConnectTimeout) as caught:
@@ -253,10 +268,25 @@ def test_an_attempt_may_take_what_is_left_of_the_run(client: Client, lab: Lab) -
         return client.library.Response(500 if len(limits) == 1 else 200)
 
     mock = client.library.MockTransport(note)
-    with lab.recovery.run(deadline_s=3.0):
+    with lab.recovery.run(timeout=3.0):
         again(client, transport=mock, operation="prices").send("GET", "http://prices.example")
     assert limits == [dict.fromkeys(("connect", "read", "write", "pool"), 5), {**limits[1]}]
     assert limits[1] == dict.fromkeys(("connect", "read", "write", "pool"), 2.5)
+
+
+@pytest.mark.parametrize("own", [2.0, 2.5, 3.0, None])
+def test_request_keeps_its_own_shorter_timeout(client: Client, lab: Lab, own: float | None) -> None:
+    limits: list[dict[str, float | None]] = []
+
+    def note(request: Any) -> Any:
+        limits.append(dict(request.extensions["timeout"]))
+        return client.library.Response(500 if len(limits) == 1 else 200)
+
+    mock, given = client.library.MockTransport(note), client.library.Timeout(9.0, read=own)
+    with lab.recovery.run(timeout=3.0):
+        again(client, transport=mock, operation="prices").send("GET", "http://prices.example", timeout=given)
+    left_s = dict.fromkeys(("connect", "write", "pool"), 2.5)
+    assert limits[1] == {**left_s, "read": min(own or 9.0, 2.5)}
 
 
 def test_a_stream_is_handed_over_unread(client: Client) -> None:
@@ -297,7 +327,7 @@ def test_an_answer_that_breaks_off_is_told_and_counted_but_not_asked_for_again(c
         with pytest.raises(client.library.RemoteProtocolError):
             again(client, operation="prices").send("GET", server.url)
         assert len(server.requests) == 1
-    (fact,) = lab.facts_of(FailureClassified)
+    (fact,) = lab.events_of(FailureClassified)
     assert (fact.operation, fact.category, fact.retryable) == ("prices", Category.NETWORK, False)
 
 
@@ -347,7 +377,7 @@ def test_under_each_task_library_it_recovers(lab: Lab, library: str) -> None:
     from recovery_ops.runtime.integrations.httpx import AsyncRecoveryTransport
 
     async def go(url: str) -> int:
-        transport = AsyncRecoveryTransport(lab.recovery, source="main_agent", deadline_s=5.0)
+        transport = AsyncRecoveryTransport(lab.recovery, source="main_agent", attempt_timeout=5.0)
         async with httpx.AsyncClient(transport=transport) as client:
             return (await client.get(url)).status_code
 
@@ -375,7 +405,7 @@ def test_a_cancelled_request_closes_what_it_held(lab: Lab) -> None:
             return httpx.Response(500, stream=Body())
 
         class Waiting(type(lab.waker)):  # type: ignore[misc]
-            async def wait_async(self, delay_s: float) -> Any:
+            async def wait_async(self, delay_s: float, since: int) -> Any:
                 scope.cancel()
                 await anyio.sleep(30)
 
@@ -393,6 +423,6 @@ def test_connections_are_given_back(client: Client) -> None:
     with serving(*[answer(503)] * 40, otherwise=OK) as server:
         kind = client.library.AsyncHTTPTransport if client.is_async else client.library.HTTPTransport
         narrow = kind(limits=client.library.Limits(max_connections=1))
-        patient = Knobs(consecutive_failures=100, minimum_number_of_calls=100)
-        client = again(client, transport=narrow, knobs=patient)
+        patient = Settings(consecutive_failures=100, minimum_number_of_calls=100)
+        client = again(client, transport=narrow, settings=patient)
         assert [client.send("GET", server.url).status_code for _ in range(3)] == [503, 503, 503]

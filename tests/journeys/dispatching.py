@@ -7,14 +7,15 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from recovery_ops.rules import compensation as rules
-from recovery_ops.rules import steps
-from recovery_ops.rules.facts import Fact, FailureClassified
-from recovery_ops.rules.intent import Desired
-from recovery_ops.rules.policy import BUILT_IN, Policy, document_of, parse_policy
-from recovery_ops.rules.scope import Place
-from recovery_ops.runtime import ReversalToken, classify, dispatch_failure, dispatch_failure_async
-from recovery_ops.runtime.signals import classify_with
+from recovery_ops.rules.desired_state import Desired
+from recovery_ops.rules.events import Event, FailureClassified
+from recovery_ops.rules.playbook import compensation as rules
+from recovery_ops.rules.policy.model import BUILT_IN, Policy, document_of, parse_policy
+from recovery_ops.rules.policy.scope import Place
+from recovery_ops.rules.resilience import steps
+from recovery_ops.runtime import classify
+from recovery_ops.runtime.error_signals import classify_with
+from recovery_ops.runtime.playbook.reversal import ReversalToken
 from recovery_ops.runtime.testing import Lab
 from tests.journeys.playing import Told, World
 
@@ -57,7 +58,7 @@ def alone(journey: dict[str, Any]) -> Told:
         playbook=policy.playbook,
         policy=policy.for_operation(place),
         is_foreground=journey.get("foreground", True),
-        is_repeatable=not journey.get("is_destructive", True),
+        is_repeatable=journey.get("idempotent", False),
         started_at=clock[0],
         deadline_at=clock[0] + journey.get("deadline_s", 300.0),
         chance=lambda: 0.0,
@@ -75,7 +76,7 @@ def alone(journey: dict[str, Any]) -> Told:
             return told
         answer = None
         if isinstance(step, steps.Emit):
-            told.facts.append(step.fact)
+            told.facts.append(step.event)
         elif isinstance(step, rules.Ask):
             told.facts.append(step.question)
         elif isinstance(step, steps.Wait):
@@ -110,21 +111,24 @@ def in_runtime(journey: dict[str, Any], *, is_async: bool) -> Told:
 
     said: dict[str, Any] = {
         "operation": BOOK,
-        "recovery": lab.recovery,
         "foreground": journey.get("foreground", True),
-        "is_destructive": journey.get("is_destructive", True),
-        "deadline_s": journey.get("deadline_s"),
+        "idempotent": journey.get("idempotent", False),
+        "timeout": journey.get("deadline_s"),
         **({"retry": hook("retry")} if "retry" in journey else {}),
         **({"refresh_evidence": hook("refresh")} if "refresh" in journey else {}),
     }
     if "reversal" in journey:
         # The process remembers redeemed tokens for good, so each play is about an order of its own.
         said["reversal"] = ReversalToken(journey["reversal"], f"order-{uuid.uuid4().hex}", hook("undo"))
-    settled = asyncio.run(dispatch_failure_async(error, **said)) if is_async else dispatch_failure(error, **said)
-    return Told(lab.facts, [settled.outcome.value, settled.reason], lab.waits)
+    settled = (
+        asyncio.run(lab.recovery.dispatch_failure_async(error, **said))
+        if is_async
+        else lab.recovery.dispatch_failure(error, **said)
+    )
+    return Told(lab.events, [settled.outcome.value, settled.reason], lab.waits)
 
 
-def replayed(facts: list[Fact], journey: dict[str, Any]) -> list[tuple[object, object]]:
+def replayed(facts: list[Event], journey: dict[str, Any]) -> list[tuple[object, object]]:
     """The verdict and compensation that the recorded failures alone lead to, one pair for each."""
     playbook = policy_of(journey).playbook
     found = [(fact, playbook.play_for(fact)) for fact in facts if isinstance(fact, FailureClassified)]

@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from recovery_ops import wire
-from recovery_ops.rules import ladder, steps
-from recovery_ops.rules.breaker import Breaker, Imposed
-from recovery_ops.rules.facts import Fact, FallbackActivated
-from recovery_ops.rules.intent import Desired, Override, Reset
-from recovery_ops.rules.model_chain import ModelChain
-from recovery_ops.rules.policy import Knobs, Policy, parse_policy
-from recovery_ops.rules.scope import Place, Scope
-from recovery_ops.rules.standing import Alternative, Climb, Standing
-from recovery_ops.rules.words import Adjustment, State
+from recovery_ops.rules.classification.classify import Failure
+from recovery_ops.rules.desired_state import Desired, Override, Reset
+from recovery_ops.rules.enums import Adjustment, Category, Evidence, OnBrokenStream, State
+from recovery_ops.rules.events import Event, FallbackActivated
+from recovery_ops.rules.policy.model import Policy, Settings, parse_policy
+from recovery_ops.rules.policy.scope import Place, Scope
+from recovery_ops.rules.resilience import call_steps as ladder
+from recovery_ops.rules.resilience import steps
+from recovery_ops.rules.resilience.breaker_settings import Member, shared_thresholds
+from recovery_ops.rules.resilience.call_context import Alternative, CallContext, OperationState
+from recovery_ops.rules.resilience.circuit_breaker import Breaker, Imposed
+from recovery_ops.rules.resilience.credentials import Credential
+from recovery_ops.rules.resilience.model_chain import ModelChain
+from recovery_ops.rules.spending import Admission, SpendBook, Spending, account_caps
 from recovery_ops.runtime import (
+    CallRejected,
     Degraded,
     Fallback,
-    RecoveryExhausted,
-    Refused,
     Response,
-    RunStopped,
+    StopRun,
 )
-from recovery_ops.runtime.signals import classify_with
+from recovery_ops.runtime.error_signals import classify_with
+from recovery_ops.runtime.operation import Declaration
 from recovery_ops.runtime.testing import HttpError, Lab
+from tests.journeys.streams import Broken, read, read_async, streamed, streamed_async
 
 FOLDER = Path(__file__).parent
 FIXES = {
@@ -46,9 +53,21 @@ RAISED: dict[str, Callable[[], BaseException]] = {
     "FileNotFoundError": lambda: FileNotFoundError(2, "No such file or directory"),
     "NoSpace": lambda: OSError(28, "No space left on device"),
     "JSONDecodeError": lambda: json.JSONDecodeError("Expecting value", "{", 1),
+    "Untrusted": lambda: ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] certificate has expired"),
+    "RetryAfter": lambda: _limited(retry_after=30),
     "CancelledError": asyncio.CancelledError,
     "Strange": lambda: type("Strange", (Exception,), {})("nobody knows"),
 }
+
+
+def _limited(**said: object) -> Exception:
+    error = HttpError(429)
+    error.__dict__.update(said)
+    return error
+
+
+DECLARED: dict[str, type[Exception]] = {"Exception": Exception, "ValueError": ValueError}
+"""What `retry_on` of an operation may name."""
 
 
 class Adapted(Exception):
@@ -63,7 +82,7 @@ class Adapted(Exception):
 class Told:
     """What came of a journey."""
 
-    facts: list[Fact] = field(default_factory=list)
+    facts: list[Event] = field(default_factory=list)
     ends: list[str] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
 
@@ -84,6 +103,10 @@ class World:
         outcome = left.pop(0) if len(left) > 1 else left[0]
         if outcome == "ok":
             return "ok"
+        if isinstance(outcome, dict) and "returns" in outcome:
+            return str(outcome["returns"])
+        if isinstance(outcome, dict) and "breaks" in outcome:
+            raise Broken(RAISED[outcome["breaks"]]())
         if isinstance(outcome, dict) and "raises" in outcome:
             error = RAISED[outcome["raises"]]()
             raise error
@@ -128,8 +151,8 @@ def is_call(step: dict[str, Any]) -> bool:
     return "outcomes" in step or not {"trip", "disable", "observe", "release", "reset", "policy"} & set(step)
 
 
-def knobs_of(said: dict[str, Any]) -> Knobs:
-    return Knobs(**said.get("knobs", {}))
+def settings_of(said: dict[str, Any]) -> Settings:
+    return Settings(**said.get("settings", {}))
 
 
 def chain_of(said: dict[str, Any]) -> ModelChain | None:
@@ -146,8 +169,11 @@ class Alone:
         self.journey, self.told = journey, Told()
         self.now, self.epoch = 1000.0, 1_800_000_000.0
         self.breakers: dict[str, Breaker] = {}
-        self.standings: dict[str, Standing] = {}
+        self.standings: dict[str, OperationState] = {}
         self.resets_done = 0
+        self.credentials: dict[str, Credential] = {}
+        self.book = SpendBook()
+        self.played: dict[str, Any] = {}
         self.obey(desired_at(journey, -1, self.epoch))
 
     def wall(self) -> float:
@@ -160,37 +186,60 @@ class Alone:
         said = self.journey["operations"][name]
         return Place(service="lab", instance="lab-1", operation=name, breaker=said.get("breaker", name))
 
+    def member(self, name: str) -> Member:
+        return Member(
+            place=self.place(name), kind=kind_of(self.journey, name), code=settings_of(self.journey["operations"][name])
+        )
+
+    def places(self, breaker: str) -> list[Place]:
+        found = []
+        for name, standing in self.standings.items():
+            own = (standing, *standing.models.values())
+            found += [replace(self.place(name), breaker=breaker) for one in own if one.breaker.name == breaker]
+        return found
+
     def obey(self, desired: Desired) -> None:
-        self.desired = desired
+        self.desired, members = desired, {name: self.member(name) for name in self.journey["operations"]}
         for name, said in self.journey["operations"].items():
             place = self.place(name)
             breaker = self.breakers.setdefault(place.breaker, Breaker(place.breaker))
             policy: Policy = desired.policy
-            found = policy.for_operation(place, kind=kind_of(self.journey, name), code=knobs_of(said))
-            made = Standing(name, found, breaker, provider=said.get("provider"), chain=chain_of(said))
-            standing = self.standings.setdefault(name, made)
-            standing.policy = found
-            breaker.configure(found.knobs)
-            if standing.chain is not None:
-                standing.chain.configure(found.knobs)
-        for name in dict.fromkeys(self.place(name).breaker for name in self.standings):
+            sharing = [one for one in members.values() if one.place.breaker == place.breaker]
+            found = members[name].policy(policy, shared_thresholds(policy, sharing))
+            if name not in self.standings:
+                self.standings[name] = OperationState(
+                    name,
+                    found,
+                    breaker,
+                    provider=said.get("provider"),
+                    chain=chain_of(said),
+                    breaker_of=lambda model: self.breakers.setdefault(model, Breaker(model)),
+                    is_model=kind_of(self.journey, name) == "model",
+                )
+                self.standings[name].credentials.update((one.label, one) for one in self.keys(name))
+            self.standings[name].obey(found)
+        for name in self.breakers:
             self.reset(name)
             self.impose(name)
 
+    def keys(self, name: str) -> tuple[Credential, ...]:
+        labels = self.journey["operations"][name].get("credentials", [])
+        return tuple(self.credentials.setdefault(label, Credential(label)) for label in labels)
+
     def reset(self, name: str) -> None:
-        place = next(self.place(op) for op in self.standings if self.place(op).breaker == name)
-        due = [one.revision for one in self.desired.resets if one.scope.holds(place)]
+        due = [one.revision for one in self.desired.resets if one.scope.holds_any(self.places(name))]
         if due and max(due) == self.desired.revision:
             for standing in self.standings.values():
-                if standing.breaker.name == name:
-                    standing.gate.opens_at = None
+                for one in (standing, *standing.models.values()):
+                    if one.breaker.name == name:
+                        one.gate.opens_at = None
+                        self.told.facts += one.open_keys(self.now)
             self.told.facts += self.breakers[name].reset(self.now)
 
     def impose(self, name: str) -> None:
-        from recovery_ops.rules.intent import winning_override
+        from recovery_ops.rules.desired_state import winning_override
 
-        place = next(self.place(op) for op in self.standings if self.place(op).breaker == name)
-        wanted = winning_override(self.desired.overrides, place, self.wall())
+        wanted = winning_override(self.desired.overrides, self.places(name), self.wall())
         breaker = self.breakers[name]
         if wanted is None:
             if breaker.override is not None:
@@ -219,11 +268,16 @@ class Alone:
 
     def call(self, step: dict[str, Any]) -> None:
         name = step.get("operation") or next(iter(self.journey["operations"]))
-        said = self.journey["operations"][name]
         world = World(self.push, {op: list(o) for op, o in step.get("outcomes", {}).items()}, step.get("takes_s", 0.0))
-        climbing = ladder.climb(
-            Climb(
+        self.played = step
+        self.told.ends.append(ended(self.drive(self.climbing(name, step), world)))
+
+    def climbing(self, name: str, step: dict[str, Any]) -> ladder.CallSteps:
+        said = self.journey["operations"][name]
+        return ladder.call_steps(
+            CallContext(
                 standing=self.standings[name],
+                credentials=self.keys(name),
                 source=step.get("source", "main_agent"),
                 started_at=self.now,
                 deadline_at=self.now + step.get("deadline_s", 300.0),
@@ -231,20 +285,23 @@ class Alone:
                 alternatives=tuple(
                     Alternative(
                         standing=self.standings[other],
-                        is_repeatable=not self.journey["operations"][other].get("is_destructive", True),
+                        is_guarded=is_guarded(self.journey, other),
+                        is_repeatable=self.journey["operations"][other].get("idempotent", False),
                         warning=self.journey["operations"][other].get("warning"),
                     )
                     for other in said.get("fallback", [])
                 ),
                 is_optional=said.get("optional", False),
-                is_repeatable=not said.get("is_destructive", True),
+                is_foundational=said.get("foundational", False),
+                is_repeatable=is_idempotent(self.journey, name),
                 fixes=frozenset(FIXES[fix] for fix in said.get("fixes", [])),
                 tool=step.get("tool"),
+                tells_model=said.get("permission") == "tell_model",
+                on_broken_stream=OnBrokenStream(said.get("on_broken_stream", "error")),
             )
         )
-        self.told.ends.append(ended(self.drive(climbing, world)))
 
-    def drive(self, climbing: ladder.Climbing, world: World) -> steps.Ending:
+    def drive(self, climbing: ladder.CallSteps, world: World) -> steps.Ending:
         reply: steps.Reply = None
         while True:
             try:
@@ -253,22 +310,54 @@ class Alone:
                 return end.value  # type: ignore[no-any-return]
             reply = None
             if isinstance(step, steps.Emit):
-                self.told.facts.append(step.fact)
+                self.told.facts.append(step.event)
             elif isinstance(step, steps.Wait):
                 self.told.waits.append(step.delay_s)
                 self.now += step.delay_s
                 reply = steps.Woke(self.now)
+            elif isinstance(step, steps.Reserve):
+                reply = self.reserve(step)
             elif isinstance(step, steps.Call):
-                reply = self.attempt(step, world)
+                is_own = step.level > 0 and is_guarded(self.journey, step.operation)
+                reply = self.guarded(step, world) if is_own else self.attempt(step, world)
+
+    def reserve(self, step: steps.Reserve) -> steps.Reply:
+        caps, source = self.desired.policy.spend_caps, self.played.get("source", "main_agent")
+        limits = account_caps(caps, run="", source=source, at_s=self.wall(), has_cheaper=step.has_cheaper)
+        ruling = self.book.admit(limits)
+        if ruling.admission is not Admission.ADMITTED:
+            return steps.OverCap(self.now, ruling)
+        self.book.charge(limits, Spending(calls=1))
+        return steps.Reserved(self.now)
+
+    def guarded(self, step: steps.Call, world: World) -> steps.Reply:
+        """A fallback that climbs by itself."""
+        began = self.now
+        ending = self.drive(self.climbing(step.operation, self.played), world)
+        if isinstance(ending, steps.Answered):
+            return steps.Returned(self.now, self.now - began)
+        if isinstance(ending, steps.Withdrawn):
+            return steps.LeftOut(self.now)
+        return steps.Raised(self.now, Failure(Category.UNKNOWN, Evidence.NONE), self.now - began)
 
     def attempt(self, step: steps.Call, world: World) -> steps.Reply:
         began = self.now
+        is_partial = False
         try:
-            world.answer(step.operation)
+            try:
+                world.answer(step.operation)
+            except Broken as broken:
+                is_partial = True
+                raise broken.error from None
         except Exception as error:
             rules = self.desired.policy.classification
-            failure = classify_with(rules, error, now=self.wall(), operation=step.operation)
-            return steps.Raised(self.now, failure, self.now - began)
+            is_model_output = kind_of(self.journey, step.operation) == "model"
+            failure = classify_with(
+                rules, error, now=self.wall(), operation=step.operation, is_model_output=is_model_output
+            )
+            if isinstance(error, retry_on_of(self.journey, step.operation)):
+                failure = replace(failure, is_declared_transient=True)
+            return steps.Raised(self.now, failure, self.now - began, is_partial)
         except BaseException:
             return steps.Cancelled(self.now)
         return steps.Returned(self.now, self.now - began)
@@ -282,6 +371,7 @@ def ended(ending: steps.Ending) -> str:
         steps.Refused: "refused",
         steps.Failed: "failed",
         steps.Stopped: "stopped",
+        steps.Parked: "stopped",
         steps.CalledOff: "cancelled",
     }
     return names[type(ending)]
@@ -291,7 +381,23 @@ def kind_of(journey: dict[str, Any], name: str) -> str:
     """An operation that only ever stands in for another is one that nobody declared."""
     said = journey["operations"][name]
     is_fallback = any(name in other.get("fallback", []) for other in journey["operations"].values())
-    return str(said.get("kind", "undeclared" if is_fallback else "operation"))
+    return str(said.get("kind", "undeclared" if is_fallback and not is_guarded(journey, name) else "operation"))
+
+
+def is_guarded(journey: dict[str, Any], name: str) -> bool:
+    """Whether a fallback has a guard of its own."""
+    return bool(journey["operations"][name].get("guarded", False))
+
+
+def retry_on_of(journey: dict[str, Any], name: str) -> tuple[type[Exception], ...]:
+    """What an operation declares transient."""
+    return tuple(DECLARED[one] for one in journey["operations"][name].get("retry_on", []))
+
+
+def is_idempotent(journey: dict[str, Any], name: str) -> bool:
+    """Without a word of its own only a model may be asked twice."""
+    found: bool = journey["operations"][name].get("idempotent", kind_of(journey, name) == "model")
+    return found
 
 
 # --- the runtime -----------------------------------------------------------------------------------------------------
@@ -309,46 +415,70 @@ class InRuntime:
 
     def made(self) -> dict[str, Any]:
         guards: dict[str, Any] = {}
-        for name in sorted(
-            self.journey["operations"], key=lambda op: bool(self.journey["operations"][op].get("fallback"))
-        ):
-            guards[name] = self.guard(name, guards)
+        for name in self.journey["operations"]:
+            self.make(name, guards)
         return guards
+
+    def make(self, name: str, guards: dict[str, Any]) -> None:
+        """The guard of an operation, after those of its fallbacks."""
+        for other in self.journey["operations"][name].get("fallback", []):
+            self.make(other, guards)
+        if name not in guards:
+            guards[name] = self.guard(name, guards)
 
     def guard(self, name: str, guards: dict[str, Any]) -> Any:
         said = self.journey["operations"][name]
         fixes = said.get("fixes", [])
+        kind: Any = kind_of(self.journey, name)
+        if kind == "undeclared":
+            self.lab.recovery.operations.declare(
+                name, Declaration(breaker=said.get("breaker") or name, code=settings_of(said))
+            )
+            return self.answer(name)
         decorate = self.lab.recovery.guard(
             name,
-            kind=kind_of(self.journey, name),
+            kind=kind,
             breaker=said.get("breaker", ""),
             optional=said.get("optional", False),
-            is_destructive=said.get("is_destructive", True),
-            knobs=knobs_of(said),
+            foundational=said.get("foundational", False),
+            permission=said.get("permission", "stop"),
+            idempotent=said.get("idempotent"),
+            retry_on=retry_on_of(self.journey, name),
+            settings=settings_of(said),
             provider=said.get("provider"),
             chain=chain_of(said),
+            credentials=said.get("credentials"),
+            on_broken_stream=said.get("on_broken_stream", "error"),
             adjusts_max_tokens="max_tokens" in fixes,
             refresh_credentials=(lambda: None) if "credentials" in fixes else None,
             refresh_evidence=(lambda: None) if "evidence" in fixes else None,
             fallback=[
                 Fallback(
                     guards[other],
+                    name=other,
                     warning=self.journey["operations"][other].get("warning"),
-                    is_destructive=self.journey["operations"][other].get("is_destructive", True),
+                    idempotent=self.journey["operations"][other].get("idempotent", False),
                 )
                 for other in said.get("fallback", [])
             ]
             or None,
         )
+        return decorate(self.answer(name))
 
-        def answer() -> str:
-            return self.world.answer(name)
+    def answer(self, name: str) -> Callable[[], Any]:
+        def answer() -> Any:
+            try:
+                return self.world.answer(name)
+            except Broken as broken:
+                return streamed(broken.error)
 
-        async def answer_async() -> str:
-            return self.world.answer(name)
+        async def answer_async() -> Any:
+            try:
+                return self.world.answer(name)
+            except Broken as broken:
+                return streamed_async(broken.error)
 
-        function: Callable[[], Any] = answer_async if self.is_async else answer
-        return decorate(function)
+        return answer_async if self.is_async else answer
 
     def play(self) -> Told:
         for number, step in enumerate(self.journey["calls"]):
@@ -358,7 +488,9 @@ class InRuntime:
             else:
                 self.lab.recovery.apply(desired_at(self.journey, number, self.epoch))
         self.told.facts = [
-            fact for fact in self.lab.facts if wire.names.EVENTS[type(fact)].name not in ("run_started", "run_finished")
+            fact
+            for fact in self.lab.events
+            if wire.names.EVENTS[type(fact)].name not in ("run_started", "run_finished")
         ]
         self.told.waits = self.lab.waits
         return self.told
@@ -367,24 +499,22 @@ class InRuntime:
         name = step.get("operation") or next(iter(self.journey["operations"]))
         self.world.outcomes = {op: list(outcomes) for op, outcomes in step.get("outcomes", {}).items()}
         self.world.takes_s = step.get("takes_s", 0.0)
-        run = self.lab.recovery.run(source=step.get("source", "main_agent"), deadline_s=step.get("deadline_s"))
+        run = self.lab.recovery.run(source=step.get("source", "main_agent"), timeout=step.get("deadline_s"))
         with run:
             self.told.ends.append(self.outcome(self.guards[name]))
 
     def outcome(self, guarded: Any) -> str:
-        before = len(self.lab.facts_of(FallbackActivated))
+        before = len(self.lab.events_of(FallbackActivated))
         try:
-            value = guarded()
-            if self.is_async:
-                value = asyncio.run(value)
-        except Refused:
+            value = asyncio.run(read_async(guarded)) if self.is_async else read(guarded())
+        except CallRejected:
             return "refused"
-        except RecoveryExhausted:
-            return "failed"
-        except RunStopped:
+        except StopRun:
             return "stopped"
-        except (asyncio.CancelledError, Adapted):
+        except asyncio.CancelledError:
             return "cancelled"
+        except Exception as error:
+            return "failed" if self.lab.recovery.report(error) else "cancelled"
         if isinstance(value, Degraded):
             return "withdrawn"
-        return "fallback" if len(self.lab.facts_of(FallbackActivated)) > before else "answered"
+        return "fallback" if len(self.lab.events_of(FallbackActivated)) > before else "answered"

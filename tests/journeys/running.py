@@ -5,22 +5,28 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from recovery_ops.rules import facts, steps
-from recovery_ops.rules.budget import ERRORS, TURNS, Effect, GuardLimits, Ruling, RunGuards, RunStop, asked
-from recovery_ops.rules.intent import Desired
-from recovery_ops.rules.policy import Policy, parse_policy
-from recovery_ops.rules.tools.results import RUN_TELLINGS
-from recovery_ops.rules.words import Category, Family, StopReason
-from recovery_ops.runtime import (
-    ResultKind,
-    RunStopped,
-    Tool,
-    ToolRegistry,
-    ToolUse,
-    build_tool,
-    run_tools,
-    run_tools_async,
+from recovery_ops.rules import events
+from recovery_ops.rules.desired_state import Desired
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.policy.model import Policy, parse_policy
+from recovery_ops.rules.repeated_calls import mark_of_call
+from recovery_ops.rules.resilience import steps
+from recovery_ops.rules.run_limits import (
+    ERRORS,
+    OFF,
+    REPEATED_CALLS,
+    TURNS,
+    Effect,
+    GuardLimits,
+    Ruling,
+    RunGuards,
+    RunStop,
+    asked,
 )
+from recovery_ops.rules.tools.results import RUN_TELLINGS, ResultKind
+from recovery_ops.rules.tools.transcript import ToolUse
+from recovery_ops.runtime import StopRun, Tool, ToolRegistry, build_tool
+from recovery_ops.runtime.repeated_calls import question_about
 from recovery_ops.runtime.testing import Lab
 from tests.journeys.playing import Alone, Told, World
 
@@ -37,7 +43,7 @@ class AloneWithGuards(Alone):
     def __init__(self, journey: dict[str, Any]) -> None:
         self.run = RunGuards()
         self.withdrawn: set[str] = set()
-        tools = {name: {"kind": "tool", "knobs": {"max_retries": 0, "max_retries_background": 0}} | said
+        tools = {name: {"kind": "tool", "settings": {"max_retries": 0, "max_retries_background": 0}} | said
                  for name, said in journey["tools"].items()}  # fmt: skip
         super().__init__({"operations": tools, "policy": policy_of(journey), "calls": []})
         self.script = journey
@@ -86,24 +92,50 @@ class AloneWithGuards(Alone):
         ending = self.climb(name, step)
         if isinstance(ending, steps.Answered):
             self.run.tool_succeeded(name)
+            self.compare(name, step)
             return "succeeded"
         if isinstance(ending, steps.Withdrawn):
             self.withdrawn.add(name)
             return "withdrawn"
         if isinstance(ending, steps.Refused | steps.CalledOff):
             return "refused" if isinstance(ending, steps.Refused) else "cancelled"
+        assert not isinstance(ending, steps.Parked)
         failure = ending.failure
         assert failure is not None
         if isinstance(ending, steps.Stopped):
-            self.run.stop = RunStop(failure.category.value, failure.category, failure.user_message, name)
-            return "run_stopped"
-        is_spent = ending.reason is StopReason.ATTEMPTS and failure.family is Family.TRANSIENT
-        if is_spent and not self.script["tools"][name].get("optional"):
-            self.stop(RunStop("required_tool_failed", failure.category, failure.user_message, name))
+            reason = ending.reason or failure.category.value
+            self.run.stop = RunStop(reason, failure.category, failure.user_message, name)
             return "run_stopped"
         if failure.category is Category.POLICY_DENIED:
             self.run.waits_for_a_person.add(name)
-        return self.failed(name, failure.category, "failed")
+        is_over = self.run.stop is not None
+        result = self.failed(name, failure.category, "failed")
+        if not is_over and self.run.stop is None and name not in self.run.stopped_tools:
+            self.compare(name, step)
+        return result
+
+    def compare(self, name: str, step: dict[str, Any]) -> None:
+        """Count the call among those of the run; nobody answers what a person is asked."""
+        if self.limits.repeat_action == OFF:
+            return
+        is_polling = self.script["tools"][name].get("polling", False)
+        mark = mark_of_call((name, step.get("arguments", {})), str(step.get("outcomes", ["ok"])[-1]))
+        ruling = self.run.call_made(name, None if is_polling else mark, self.limits)
+        self.record(ruling)
+        if ruling.effect is Effect.ASK_A_PERSON:
+            self.told.facts.append(
+                events.Escalated(
+                    operation=name,
+                    queue="budgets",
+                    reason=REPEATED_CALLS,
+                    message=question_about(name, ruling.count),
+                    deadline_s=1800.0,
+                    default_action="deny",
+                )
+            )
+            self.told.waits.append(1800.0)
+        if ruling.effect in (Effect.STOP_RUN, Effect.ASK_A_PERSON):
+            self.stop(RunStop(REPEATED_CALLS, None, RUN_TELLINGS[REPEATED_CALLS].message, name))
 
     def climb(self, name: str, step: dict[str, Any]) -> steps.Ending:
         told, self.told = self.told, Told()
@@ -131,12 +163,12 @@ class AloneWithGuards(Alone):
         return result
 
     def record(self, ruling: Ruling) -> None:
-        self.told.facts += ruling.facts
+        self.told.facts += ruling.events
 
     def stop(self, stop: RunStop) -> None:
         self.run.stop = stop
         self.told.facts.append(
-            facts.RunStopped(
+            events.RunStopped(
                 operation=stop.operation, reason=stop.reason, category=stop.category, message=stop.user_message
             )
         )
@@ -149,20 +181,23 @@ def in_runtime(journey: dict[str, Any], *, is_async: bool) -> Told:
     world = World(lab.clock.push)
 
     def tool(name: str, said: dict[str, Any]) -> Tool:
-        def handler() -> str:
+        def handler(**_: Any) -> str:
             return world.answer(name)
 
-        async def handler_async() -> str:
+        async def handler_async(**_: Any) -> str:
             return world.answer(name)
 
         return build_tool(
             name,
             handler_async if is_async else handler,
             input_schema={"type": "object"},
-            is_destructive=said.get("is_destructive", True),
+            idempotent=said.get("idempotent", False),
             optional=said.get("optional", False),
+            foundational=said.get("foundational", False),
+            permission=said.get("permission", "stop"),
             require_permission=True,
-            max_retries=said.get("knobs", {}).get("max_retries", 0),
+            max_retries=said.get("settings", {}).get("max_retries", 0),
+            polling=said.get("polling", False),
         )
 
     denied = journey.get("denied", {})
@@ -175,10 +210,10 @@ def in_runtime(journey: dict[str, Any], *, is_async: bool) -> Told:
                 lab.clock.push(step.get("after_s", 0.0))
                 for _ in range(step.get("times", 1)):
                     _do(step, registry, run, world, told, is_async=is_async)
-    except RunStopped as stop:
+    except StopRun as stop:
         told.ends.append(f"stopped: {stop.reason}")
-    left_out = (facts.RunStarted, facts.RunFinished, facts.ToolErrorReturned)
-    told.facts = [fact for fact in lab.facts if not isinstance(fact, left_out)]
+    left_out = (events.RunStarted, events.RunFinished, events.ToolErrorReturned)
+    told.facts = [fact for fact in lab.events if not isinstance(fact, left_out)]
     told.waits = lab.waits
     return told
 
@@ -190,12 +225,12 @@ def _do(step: dict[str, Any], registry: ToolRegistry, run: Any, world: World, to
         run.compaction(has_worked=step["compaction"])
     else:
         world.outcomes = {step["use"]: list(step.get("outcomes", ["ok"]))}
-        use, into = ToolUse("use", step["use"], {}), list[Any]()
+        use, into = ToolUse("use", step["use"], step.get("arguments", {})), list[Any]()
         try:
             if is_async:
-                asyncio.run(run_tools_async(registry, [use], into=into))
+                asyncio.run(registry.run_tools_async([use], into=into))
             else:
-                run_tools(registry, [use], into=into)
+                registry.run_tools([use], into=into)
         finally:
             told.ends += [one.detail.value if _tells_more(one) else one.kind.value for one in into]
 

@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import permutations, product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.breaker import Breaker, Imposed
-from recovery_ops.rules.facts import BreakerStateChanged, Fact
-from recovery_ops.rules.policy import FAIL_CLOSED, Knobs
-from recovery_ops.rules.words import Category, State, Trigger
+from recovery_ops.rules.enums import Category, State, Trigger
+from recovery_ops.rules.events import BreakerStateChanged, Event
+from recovery_ops.rules.policy.model import FAIL_CLOSED, Settings
+from recovery_ops.rules.resilience.circuit_breaker import Breaker, Imposed
 
 TIMEOUT = Category.TIMEOUT
 
 
-def breaker(**knobs: object) -> Breaker:
-    return Breaker("search", Knobs(**knobs).over(FAIL_CLOSED))  # type: ignore[arg-type]
+def breaker(**settings: object) -> Breaker:
+    return Breaker("search", Settings(**settings).over(FAIL_CLOSED))  # type: ignore[arg-type]
 
 
-def opened(at: float = 0.0, **knobs: object) -> Breaker:
-    one = breaker(**knobs)
+def opened(at: float = 0.0, **settings: object) -> Breaker:
+    one = breaker(**settings)
     for _ in range(5):
         one.fail(at, TIMEOUT)
     assert one.state is State.OPEN
     return one
 
 
-def change(facts: tuple[Fact, ...]) -> BreakerStateChanged:
+def slow_outage() -> Breaker:
+    """A breaker that slow calls opened at 0."""
+    one = breaker(slow_call_rate_threshold=0.5, slow_call_duration_s=2.0)
+    for _ in range(10):
+        one.succeed(0.0, duration_s=3.0)
+    assert one.state is State.OPEN
+    return one
+
+
+def change(facts: tuple[Event, ...]) -> BreakerStateChanged:
     (fact,) = facts
     assert isinstance(fact, BreakerStateChanged)
     return fact
@@ -89,10 +99,30 @@ class TestClosed:
 
     def test_slow_calls_open_where_that_is_wanted(self) -> None:
         one = breaker(slow_call_rate_threshold=0.5, slow_call_duration_s=2.0)
-        assert not one.is_calm
+        assert not one.is_on_fast_path
         for _ in range(9):
             assert one.succeed(0.0, duration_s=3.0) == ()
         assert change(one.succeed(0.0, duration_s=3.0)).trigger is Trigger.SLOW_CALL_RATE
+
+    def test_slow_failures_count_as_slow_calls(self) -> None:
+        one = breaker(consecutive_failures=0, failure_rate_threshold=0.0, slow_call_rate_threshold=0.5)
+        one.configure(replace(one.settings, slow_call_duration_s=2.0))
+        for duration_s in [1.99] * 5 + [2.0] * 4:
+            assert one.fail(0.0, TIMEOUT, duration_s=duration_s) == ()
+        fact = change(one.fail(0.0, TIMEOUT, duration_s=2.0))
+        assert (fact.trigger, fact.threshold, fact.calls) == (Trigger.SLOW_CALL_RATE, 0.5, 10)
+
+    @pytest.mark.parametrize(
+        ("limit", "lower", "has_fallback", "opens_after"),
+        [(5, 3, True, 3), (5, 3, False, 5), (3, 5, True, 3), (4, 0, True, 4)],
+    )
+    def test_fallback_opens_sooner_and_never_later(
+        self, limit: int, lower: int, has_fallback: bool, opens_after: int
+    ) -> None:
+        one = breaker(consecutive_failures=limit, consecutive_failures_with_fallback=lower, failure_rate_threshold=0.0)
+        facts = [one.fail(0.0, TIMEOUT, has_fallback=has_fallback) for _ in range(opens_after)]
+        assert [len(fact) for fact in facts] == [0] * (opens_after - 1) + [1]
+        assert change(facts[-1]).threshold == opens_after
 
     def test_successes_between_failures_are_told(self) -> None:
         one = breaker(consecutive_failures=2)
@@ -116,7 +146,7 @@ class TestOpen:
         admission = one.admit(60.0)
         assert admission.is_allowed
         assert admission.is_probe
-        assert change(admission.facts).trigger is Trigger.WAIT_ELAPSED
+        assert change(admission.events).trigger is Trigger.WAIT_ELAPSED
 
     def test_late_outcomes_of_earlier_calls_change_nothing(self) -> None:
         one = opened()
@@ -143,7 +173,7 @@ class TestHalfOpen:
         ticket = one.admit(60.0).ticket
         assert change(one.succeed(61.0, ticket=ticket)).state is State.CLOSED
         assert one.reading(61.0).calls == 0
-        assert one.is_calm
+        assert one.is_on_fast_path
 
     def test_failure_reopens_with_a_fresh_cooldown(self) -> None:
         one = opened()
@@ -162,12 +192,50 @@ class TestHalfOpen:
         assert one.succeed(60.5, ticket=first) == ()
         assert change(one.succeed(60.6, ticket=second)).state is State.CLOSED
 
-    def test_a_probe_that_never_returns_counts_as_a_failure(self) -> None:
+    @pytest.mark.parametrize(
+        ("longest_s", "deadline_s", "given_up_after_s"),
+        [(10.0, None, 120.0), (10.0, 0.0, 120.0), (10.0, 15.0, 15.0), (10.0, 5.0, 10.0), (300.0, None, 300.0)],
+    )
+    def test_probe_is_given_up_after_the_longer_time(
+        self, longest_s: float, deadline_s: float | None, given_up_after_s: float
+    ) -> None:
+        one = opened(max_wait_in_half_open_s=longest_s)
+        one.admit(60.0, deadline_s=deadline_s)
+        assert one.admit(61.0).retry_in_s == pytest.approx(given_up_after_s - 1.0)
+        assert one.sweep(60.0 + given_up_after_s - 0.1) == ()
+        assert change(one.sweep(60.0 + given_up_after_s)).trigger is Trigger.PROBE_ABANDONED
+        assert not one.admit(60.0 + given_up_after_s + 59.9).is_allowed
+
+    def test_late_success_of_an_abandoned_probe_closes(self) -> None:
         one = opened()
         ticket = one.admit(60.0).ticket
-        assert change(one.sweep(70.0)).trigger is Trigger.PROBE_ABANDONED
-        assert one.succeed(71.0, ticket=ticket) == ()
+        one.sweep(180.0)
+        fact = change(one.succeed(181.0, ticket=ticket))
+        assert (fact.previous_state, fact.state, fact.trigger) == (State.OPEN, State.CLOSED, Trigger.PROBE_SUCCEEDED)
+
+    def test_slow_probe_does_not_close_slow_outage(self) -> None:
+        one = slow_outage()
+        fact = change(one.succeed(65.0, duration_s=5.0, ticket=one.admit(60.0).ticket))
+        assert (fact.state, fact.trigger, fact.wait_s) == (State.OPEN, Trigger.PROBE_FAILED, 60.0)
+        assert change(one.succeed(126.0, duration_s=1.0, ticket=one.admit(125.0).ticket)).state is State.CLOSED
+
+    def test_slow_probe_closes_outage_of_failures(self) -> None:
+        one = opened(slow_call_rate_threshold=0.5, slow_call_duration_s=2.0)
+        assert change(one.succeed(65.0, duration_s=5.0, ticket=one.admit(60.0).ticket)).state is State.CLOSED
+
+    def test_failed_probe_keeps_outage_slow(self) -> None:
+        one = slow_outage()
+        one.fail(61.0, TIMEOUT, ticket=one.admit(60.0).ticket)
+        one.succeed(126.0, duration_s=5.0, ticket=one.admit(121.0).ticket)
         assert one.state is State.OPEN
+
+    def test_outage_after_a_reset_is_not_slow(self) -> None:
+        one = slow_outage()
+        one.reset(1.0)
+        for _ in range(5):
+            one.fail(2.0, TIMEOUT)
+        one.succeed(67.0, duration_s=5.0, ticket=one.admit(62.0).ticket)
+        assert one.state is State.CLOSED
 
     def test_a_probe_that_says_nothing_may_be_made_again(self) -> None:
         one = opened()
@@ -180,6 +248,107 @@ class TestHalfOpen:
         assert one.succeed(60.1, ticket=0) == ()
         assert one.fail(60.1, TIMEOUT, ticket=0) == ()
         assert one.state is State.HALF_OPEN
+
+
+MOVES = {
+    # Both must succeed, in either order, at once or one after the other.
+    "2: +a +b - a:ok =half_open - b:ok =closed": "both succeed",
+    "2: +a +b b:ok a:ok =closed": "the second returns first",
+    "2: +a a:ok =half_open +b - b:ok =closed": "one after the other",
+    # One failure reopens, whatever the other does; its outcome decides nothing, and the cooldown is not renewed.
+    "2: +a +b a:ok b:bad =open t59 - t1 +c +d -": "the second fails",
+    "2: +a +b a:bad =open b:ok =open t60 +c +d - c:ok =half_open d:ok =closed": "the first fails, the second is late",
+    "2: +a +b a:bad t30 b:bad =open t30 +c": "both fail, 30 s apart",
+    "2: +a a:ok +b b:bad =open t60 +c c:ok =half_open": "what passed before a failure is forgotten",
+    # A probe of the last round holds its place until it returns or is given up, and has no vote.
+    "2: +a +b a:bad t60 +c - b:ok =half_open +d c:ok =half_open d:ok =closed": "a success of the last round",
+    "2: +a +b a:bad t60 +c - b:bad =half_open +d": "a failure of the last round",
+    "2: +a +b a:bad permit1 t60 - b:ok =half_open +c": "a probe of the last round holds the only place",
+    "2: +a +b a:bad t60 +c - t60 =half_open +d - c:ok d:ok =closed": "given up in the next round",
+    # What decides nothing leaves its place.
+    "2: +a +b a:none +c - b:ok c:ok =closed": "the first is cancelled",
+    "2: +a a:ok +b b:none =half_open +c - c:ok =closed": "the second is cancelled",
+    # Given up: a failure that a late return corrects.
+    "2: +a +b a:ok t120 =open b:ok =closed": "the second is late",
+    "2: +a +b t120 =open a:ok =open b:ok =closed": "both are late",
+    "2: +a +b t120 =open a:bad =open b:ok =open": "one fails late",
+    "2: +a +b t120 t60 +c +d - a:ok =half_open c:ok =closed": "a late success counts in the next round",
+    "2: +a +b t120 t60 +c a:bad =open b:ok =open c:ok =open": "a late failure counts in the next round",
+    "2: +a t60 +b t60 =open t59 b:ok =open t1 +c +d": "the second was not given up",
+    # Operators.
+    "2: +a +b trip a:ok b:ok =forced_open clear =half_open +c +d - c:ok d:ok =closed": "a trip ends every vote",
+    "2: +a +b trip clear =half_open - a:ok =half_open +c - b:ok +d": "probes from before a trip hold their places",
+    "2: +a +b reset =closed a:bad =closed": "a reset closes",
+    "2: +a +b permit1 a:ok =closed": "fewer are permitted",
+    "2: +a +b permit1 a:none - b:none +c": "fewer are permitted, none decides",
+    "3: +a +b +c a:ok b:ok permit1 c:none =half_open +d - d:ok =closed": "more passed than are permitted now",
+    "2: +a +b - permit3 +c - a:ok b:ok =half_open c:ok =closed": "more are permitted",
+    "3: +a +b +c - a:ok b:ok =half_open - c:ok =closed": "all three succeed",
+    "3: +a +b +c a:ok b:bad =open c:ok =open t60 +d +e +f -": "the second of three fails",
+    "3: +a +b a:ok +c - b:none +d - c:ok =half_open d:ok =closed": "one of three is cancelled",
+    "3: +a +b +c a:ok b:ok t120 =open c:ok =closed": "the last of three is late",
+}
+
+
+@pytest.mark.parametrize("moves", MOVES, ids=MOVES.values())
+def test_half_open_with_several_probes(moves: str) -> None:
+    """`+a` admits a probe, `-` is rejected, `a:ok` is its outcome, `t60` lets time pass, `=open` is the state."""
+    permitted, _, rest = moves.partition(": ")
+    one, now, tickets = opened(permitted_calls_in_half_open=int(permitted)), 60.0, {}
+    for move in rest.split():
+        name, _, outcome = move.partition(":")
+        if move in ("-", f"+{move[1:]}"):
+            assert one.refuses(now) is (move == "-"), "before the cooldown's end is noticed, too"
+        if move == "-":
+            assert not one.admit(now).is_allowed, move
+        elif move[0] == "+":
+            admission = one.admit(now)
+            assert (admission.is_allowed, admission.is_probe) == (True, True), move
+            tickets[move[1:]] = admission.ticket
+        elif move[0] == "=":
+            assert one.state.value == move[1:]
+        elif outcome == "ok":
+            one.succeed(now, ticket=tickets.pop(name))
+        elif outcome == "bad":
+            one.fail(now, TIMEOUT, ticket=tickets.pop(name))
+        elif outcome == "none":
+            one.ignore(tickets.pop(name))
+        elif move == "trip":
+            one.impose(trip(), now)
+        elif move == "clear":
+            one.impose(None, now)
+        elif move == "reset":
+            one.reset(now)
+        elif move.startswith("permit"):
+            one.configure(replace(one.settings, permitted_calls_in_half_open=int(move[6:])))
+        else:
+            now += float(move[1:])
+            one.sweep(now)
+
+
+@pytest.mark.parametrize("permitted", [1, 2, 3])
+def test_breaker_closes_when_every_probe_succeeds(permitted: int) -> None:
+    """Every order in which the probes return, with every outcome of each."""
+    names = range(permitted)
+    for order, outcomes in product(permutations(names), product([True, False], repeat=permitted)):
+        one = opened(permitted_calls_in_half_open=permitted)
+        tickets = [one.admit(60.0).ticket for _ in names]
+        seen: list[bool] = []
+        for name in order:
+            before, ticket = one.state, tickets[name]
+            seen.append(outcomes[name])
+            facts = one.succeed(61.0, ticket=ticket) if seen[-1] else one.fail(61.0, TIMEOUT, ticket=ticket)
+            expected = State.OPEN if False in seen else State.CLOSED if len(seen) == permitted else State.HALF_OPEN
+            assert (one.state, len(facts)) == (expected, expected is not before)
+
+
+def test_operator_probe_ends_the_ramp() -> None:
+    one = breaker()
+    one.impose(trip(ramp_s=30.0), 0.0)
+    one.impose(None, 100.0, chance=0.5)
+    assert not one.admit(101.0).is_allowed
+    assert one.probe(102.0) == ()
+    assert one.admit(102.0).is_probe
 
 
 class TestForcedOpen:
@@ -256,7 +425,8 @@ class TestWatching:
 class TestReset:
     def test_closes_with_a_fresh_window(self) -> None:
         one = opened()
-        assert change(one.reset(1.0)).trigger is Trigger.OPERATOR_RESET
+        fact = change(one.reset(1.0))
+        assert (fact.trigger, fact.wait_s) == (Trigger.OPERATOR_RESET, None)
         assert one.reading(1.0).calls == 0
         for _ in range(4):
             assert one.fail(2.0, TIMEOUT) == ()
@@ -327,7 +497,7 @@ def test_every_change_is_told_exactly_once(outcomes: list[bool]) -> None:
     for number, is_success in enumerate(outcomes):
         now = float(number)
         admission = one.admit(now)
-        facts = admission.facts
+        facts = admission.events
         if admission.is_allowed:
             facts += (
                 one.succeed(now, ticket=admission.ticket)
@@ -341,6 +511,6 @@ def test_every_change_is_told_exactly_once(outcomes: list[bool]) -> None:
         assert seen is one.state
 
 
-def test_knobs_that_say_nothing_are_the_most_restrictive() -> None:
-    assert Knobs().over(FAIL_CLOSED) == FAIL_CLOSED
+def test_settings_that_say_nothing_are_the_most_restrictive() -> None:
+    assert Settings().over(FAIL_CLOSED) == FAIL_CLOSED
     assert FAIL_CLOSED.max_retries == 0

@@ -8,9 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.budget import (
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.events import BudgetExhausted, BudgetWarned, GuardTripped, PermissionDenied
+from recovery_ops.rules.policy.escalation_rules import BUILT_IN_ESCALATIONS
+from recovery_ops.rules.policy.settings import Problem
+from recovery_ops.rules.run_limits import (
     DEFAULT_LIMITS,
-    GUARD_KNOBS,
+    GUARD_SETTINGS,
     BudgetVerdict,
     Effect,
     ErrorBudget,
@@ -20,10 +24,6 @@ from recovery_ops.rules.budget import (
     guards_document,
     parse_guards,
 )
-from recovery_ops.rules.escalations import BUILT_IN_ESCALATIONS
-from recovery_ops.rules.facts import BudgetExhausted, BudgetWarned, GuardTripped, PermissionDenied
-from recovery_ops.rules.knobs import Problem
-from recovery_ops.rules.words import Category
 
 OK, WARN, ABORT = BudgetVerdict.OK, BudgetVerdict.WARN, BudgetVerdict.ABORT
 
@@ -68,7 +68,7 @@ class TestToolFailures:
         effects = [guards.tool_failed("search", DEFAULT_LIMITS).effect for _ in range(2)]
         ruling = guards.tool_failed("search", DEFAULT_LIMITS)
         assert [*effects, ruling.effect] == [Effect.GO_ON, Effect.GO_ON, Effect.STOP_CALLING]
-        assert ruling.facts == (GuardTripped(operation="search", guard="tool_failures", count=3, limit=3),)
+        assert ruling.events == (GuardTripped(operation="search", guard="tool_failures", count=3, limit=3),)
         assert guards.stopped_tools == {"search"}
 
     def test_a_success_of_the_tool_resets_its_count_and_no_other(self) -> None:
@@ -86,7 +86,7 @@ class TestToolFailures:
         limits = GuardLimits(errors_before_abort=3)
         rulings = [guards.tool_failed("search", limits) for _ in range(3)]
         assert rulings[-1].effect is Effect.STOP_CALLING
-        assert not any(isinstance(fact, BudgetWarned | BudgetExhausted) for fact in rulings[-1].facts)
+        assert not any(isinstance(fact, BudgetWarned | BudgetExhausted) for fact in rulings[-1].events)
         assert guards.tool_failed("mail", limits).effect is Effect.STOP_RUN
 
     def test_failures_of_several_tools_warn_once_until_a_success(self) -> None:
@@ -94,10 +94,10 @@ class TestToolFailures:
         rulings = [guards.tool_failed(tool, DEFAULT_LIMITS) for tool in "abcd"]
         assert [ruling.effect for ruling in rulings[2:]] == [Effect.CHANGE_APPROACH] * 2
         warned = BudgetWarned(budget="errors", spent=3, limit=3)
-        assert [ruling.facts for ruling in rulings] == [(), (), (warned,), ()]
+        assert [ruling.events for ruling in rulings] == [(), (), (warned,), ()]
         guards.tool_succeeded("a")
         again = [guards.tool_failed(tool, DEFAULT_LIMITS) for tool in "efg"]
-        assert again[2].facts == (warned,)
+        assert again[2].events == (warned,)
 
     def test_the_tenth_in_all_ends_the_run(self) -> None:
         guards = RunGuards()
@@ -107,18 +107,31 @@ class TestToolFailures:
             Effect.STOP_RUN,
             Effect.STOP_RUN,
         ]
-        assert rulings[9].facts == (BudgetExhausted(budget="errors", spent=10, limit=10),)
-        assert rulings[10].facts == ()
+        assert rulings[9].events == (BudgetExhausted(budget="errors", spent=10, limit=10),)
+        assert rulings[10].events == ()
 
     def test_a_tool_that_does_not_exist_counts_in_the_budget_alone(self) -> None:
         guards = RunGuards()
         assert [guards.tool_failed("", DEFAULT_LIMITS).effect for _ in range(3)][-1] is Effect.CHANGE_APPROACH
         assert guards.stopped_tools == set()
 
+    def test_stopped_tool_counts_in_the_budget_alone(self) -> None:
+        guards = RunGuards()
+        for _ in range(3):
+            guards.tool_failed("search", DEFAULT_LIMITS)
+        again = guards.tool_failed("search", DEFAULT_LIMITS)
+        assert again.effect is Effect.CHANGE_APPROACH
+        assert again.events == (BudgetWarned(budget="errors", spent=4, limit=3),)
+
     def test_the_limits_of_the_moment_hold(self) -> None:
         guards = RunGuards()
         guards.tool_failed("search", DEFAULT_LIMITS)
         assert guards.tool_failed("search", GuardLimits(tool_failures=1)).effect is Effect.STOP_CALLING
+
+
+@pytest.mark.parametrize(("call_s", "step_s"), [(0.0, 300.0), (9.0, 30.0), (10.0, 30.0), (20.0, 60.0), (200.0, 600.0)])
+def test_step_takes_a_multiple_of_its_call(call_s: float, step_s: float) -> None:
+    assert DEFAULT_LIMITS.step_deadline_s(call_s) == step_s
 
 
 class TestTurns:
@@ -127,7 +140,7 @@ class TestTurns:
         assert {guards.turn(DEFAULT_LIMITS).effect for _ in range(20)} == {Effect.GO_ON}
         ruling = guards.turn(DEFAULT_LIMITS)
         assert ruling.effect is Effect.STOP_RUN
-        assert ruling.facts == (GuardTripped(guard="turns", count=20, limit=20),)
+        assert ruling.events == (GuardTripped(guard="turns", count=20, limit=20),)
         assert guards.turns == 20
 
 
@@ -153,7 +166,7 @@ class TestDenials:
             self.denied(guards, 1)
             guards.permitted()
         ruling = guards.denied("pay", "no", DEFAULT_LIMITS)
-        assert ruling.facts == (
+        assert ruling.events == (
             PermissionDenied(operation="pay", reason="no", consecutive=1, total=20),
             GuardTripped(operation="pay", guard="permission_denials", count=20, limit=20),
         )
@@ -174,7 +187,7 @@ class TestCompaction:
         guards = RunGuards()
         rulings = [guards.compaction_failed(DEFAULT_LIMITS) for _ in range(4)]
         tripped = GuardTripped(guard="compaction_failures", count=3, limit=3)
-        assert [ruling.facts for ruling in rulings] == [(), (), (tripped,), ()]
+        assert [ruling.events for ruling in rulings] == [(), (), (tripped,), ()]
         guards.compaction_succeeded()
         assert not guards.may_compact
 
@@ -216,11 +229,20 @@ class TestSection:
         assert limits == DEFAULT_LIMITS
         assert [problem.path for problem in problems] == [path]
 
-    @given(st.fixed_dictionaries({name: st.integers(1, int(knob.maximum)) for name, knob in GUARD_KNOBS.items()}))
+    @given(
+        st.fixed_dictionaries(
+            {
+                name: st.sampled_from(setting.words)
+                if setting.words
+                else st.integers(int(setting.minimum) or 1, int(setting.maximum))
+                for name, setting in GUARD_SETTINGS.items()
+            }
+        )
+    )
     def test_a_section_comes_back_as_it_was_written(self, given: dict[str, Any]) -> None:
         limits, problems = self.parsed(given)
         assert problems == []
         assert guards_document(limits) == given
 
-    def test_every_limit_has_a_knob(self) -> None:
-        assert list(guards_document(DEFAULT_LIMITS)) == list(GUARD_KNOBS)
+    def test_every_limit_has_a_setting(self) -> None:
+        assert list(guards_document(DEFAULT_LIMITS)) == list(GUARD_SETTINGS)

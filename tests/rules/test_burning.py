@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from recovery_ops.rules.burning import BURNS, WINDOWS_S, Spent, burning, is_over
-from recovery_ops.rules.delivering import TRIES_MOST, Outcome, next_try, outcome_of
+from recovery_ops.rules.incidents.burn_rate import BURNS, WINDOWS_S, Spent, burning, is_over
+from recovery_ops.rules.notifications.delivery import TRIES_MOST, Outcome, next_try, outcome_of
 
 HOUR, DAY = 3600, 86_400
 
 
 def spent(**retries: int) -> dict[int, Spent]:
-    """A thousand calls in every window, with so many retries in the windows named."""
+    """A thousand calls in the shortest window, more in each longer one; so many retries per thousand calls."""
     lengths = {"m5": 300, "m30": 1800, "h1": HOUR, "h6": 6 * HOUR, "d3": 3 * DAY}
-    return {window: Spent(1000, 0) for window in WINDOWS_S} | {
-        lengths[name]: Spent(1000, count) for name, count in retries.items()
-    }
+    scale = {window_s: number for number, window_s in enumerate(WINDOWS_S, 1)}
+    per_thousand = dict.fromkeys(WINDOWS_S, 0) | {lengths[name]: count for name, count in retries.items()}
+    return {window_s: Spent(1000 * scale[window_s], scale[window_s] * per_thousand[window_s]) for window_s in WINDOWS_S}
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,11 @@ def spent(**retries: int) -> dict[int, Spent]:
 )
 def test_both_windows_have_to_burn(counted: dict[int, Spent], on: list[str]) -> None:
     assert [one.name for one in burning(counted, 0.1)] == on
+
+
+def test_burn_without_older_calls_is_no_alert() -> None:
+    assert burning({window_s: Spent(100, 200) for window_s in WINDOWS_S}, 0.1) == ()
+    assert [one.name for one in burning(spent(h1=2000, m5=2000), 0.1)] == ["fast"]
 
 
 def test_a_handful_of_calls_is_no_alert_and_no_calls_say_nothing() -> None:

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.chains import ChainStep, Turn, clock_at, due_steps, parse_steps, standstills, steps_document
+from recovery_ops.rules.notifications.escalation_levels import (
+    ChainStep,
+    Turn,
+    clock_at,
+    due_steps,
+    parse_steps,
+    standstills,
+    steps_document,
+)
 
 STEPS = tuple(ChainStep(after_s=minutes * 60.0, channel=number) for number, minutes in enumerate((0, 15, 30)))
 MINUTE = 60.0

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
-from recovery_ops.rules.classification import (
+from recovery_ops.rules.classification.classify import Signal, classify
+from recovery_ops.rules.enums import Category, Evidence
+from recovery_ops.rules.policy.classification_rules import (
     MAY_BE_OVERRIDDEN,
     MAY_BE_SAID,
     NEVER_CHANGED,
@@ -21,11 +23,9 @@ from recovery_ops.rules.classification import (
     pattern_fits,
     rule_for,
 )
-from recovery_ops.rules.failures import Signal, classify
-from recovery_ops.rules.lint import lint
-from recovery_ops.rules.policy import PolicyInvalid, document_of, parse_policy
-from recovery_ops.rules.schema import policy_schema
-from recovery_ops.rules.words import Category, Evidence
+from recovery_ops.rules.policy.lint import lint
+from recovery_ops.rules.policy.model import PolicyInvalid, document_of, parse_policy
+from recovery_ops.rules.policy.schema import policy_schema
 
 BUSY = {"name": "ledger busy", "match": {"message": "*ledger is busy*"}, "category": "overloaded"}
 TEXT = st.text("ab*é ß", max_size=12)
@@ -250,3 +250,16 @@ class TestLint:
     )
     def test_what_is_meant_is_not(self, rows: list[Any]) -> None:
         assert lint(parse_policy({"classification": rows})) == ()
+
+
+@pytest.mark.parametrize(
+    ("exception_type", "is_counted"),
+    [
+        ("mcp.shared.exceptions.McpError", True),
+        ("recovery_ops.runtime.integrations.mcp.ToolReportedError", False),
+        ("recovery_ops.runtime.errors.CircuitOpen", False),
+    ],
+)
+def test_answer_of_mcp_tool_says_nothing_of_service(exception_type: str, is_counted: bool) -> None:
+    failure = classify(Signal(types=((exception_type,),), kind="server_error"), now=0.0)
+    assert failure.concerns_service is is_counted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.cohorts import WHOLE, Cohort, limit_for, place_of
+from recovery_ops.rules.fleet.canary_cohort import WHOLE, Cohort, limit_for, place_of
 
 FLEETS = st.lists(st.tuples(st.sampled_from(["research", "billing"]), st.text(min_size=1, max_size=8)), unique=True)
 SHARES = st.floats(min_value=0.001, max_value=1.0)

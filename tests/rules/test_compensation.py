@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
@@ -11,20 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.compensation import Ask, Case, Doing, Refresh, Reverse, Settled, Spent, compensate
-from recovery_ops.rules.facts import (
-    CompensationFinished,
-    Escalated,
-    Fact,
-    FailureClassified,
-    RetryScheduled,
-    ReversalRefused,
-)
-from recovery_ops.rules.failures import Failure
-from recovery_ops.rules.policy import BUILT_IN_DEFAULTS, FAIL_CLOSED, OperationPolicy
-from recovery_ops.rules.steps import Call, CalledOff, Cause, Emit, Raised, Returned, Wait, Woke
-from recovery_ops.rules.verdicts import BUILT_IN_PLAYBOOK, Play, Playbook
-from recovery_ops.rules.words import (
+from recovery_ops.rules.classification.classify import Failure
+from recovery_ops.rules.enums import (
     CAPACITY,
     Category,
     Compensation,
@@ -32,8 +20,21 @@ from recovery_ops.rules.words import (
     Evidence,
     Verdict,
 )
+from recovery_ops.rules.events import (
+    CompensationFinished,
+    Escalated,
+    Event,
+    FailureClassified,
+    RetryScheduled,
+    ReversalRefused,
+)
+from recovery_ops.rules.playbook.compensation import Ask, Case, Doing, Refresh, Reverse, Settled, Spent, compensate
+from recovery_ops.rules.playbook.verdicts import BUILT_IN_PLAYBOOK, Play, Playbook
+from recovery_ops.rules.policy.escalation_rules import Asking
+from recovery_ops.rules.policy.model import BUILT_IN_DEFAULTS, FAIL_CLOSED, OperationPolicy
+from recovery_ops.rules.resilience.steps import Call, CalledOff, Cause, Emit, Raised, Returned, Wait, Woke
 
-POLICY = OperationPolicy(knobs=BUILT_IN_DEFAULTS["operation"].over(FAIL_CLOSED))
+POLICY = OperationPolicy(settings=BUILT_IN_DEFAULTS["operation"].over(FAIL_CLOSED))
 OK = "ok"
 Outcome = CompensationOutcome
 
@@ -48,7 +49,7 @@ class Played:
     """What a dispatch did: when each call was made, what it waited, what it told."""
 
     settled: Settled | CalledOff | None = None
-    facts: list[Fact] = field(default_factory=list)
+    facts: list[Event] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     did: list[str] = field(default_factory=list)
     calls: list[tuple[float, Failure, float]] = field(default_factory=list)
@@ -57,7 +58,7 @@ class Played:
     last: Failure | None = None
     failed_at: float = 0.0
 
-    def of(self, kind: type[Fact]) -> list[Any]:
+    def of(self, kind: type[Event]) -> list[Any]:
         return [fact for fact in self.facts if isinstance(fact, kind)]
 
     @property
@@ -101,7 +102,7 @@ def play(
 
 def _answer(played: Played, step: Doing, left: list[object], takes_s: float, wakes: Cause) -> Any:
     if isinstance(step, Emit):
-        played.facts.append(step.fact)
+        played.facts.append(step.event)
         return None
     if isinstance(step, Ask):
         played.did.append("ask")
@@ -167,6 +168,14 @@ def test_each_row_of_the_table(
 def test_each_question_goes_to_its_queue(first: Failure, queue: str) -> None:
     (asked,) = play(case(), first).of(Escalated)
     assert (asked.queue, asked.category) == (queue, first.category)
+
+
+def test_question_has_the_terms_of_its_policy() -> None:
+    terms = Asking(queue="elsewhere", deadline_s=600.0, default_answer="allow")
+    policy = replace(POLICY, escalations={Category.UNKNOWN: terms})
+    (asked,) = play(case(policy=policy, escalation_id="q-7"), UNKNOWN).of(Escalated)
+    assert (asked.deadline_s, asked.default_action, asked.escalation_id) == (600.0, "allow", "q-7")
+    assert (asked.queue, asked.reason) == ("unclassified", "unknown")
 
 
 def test_a_refusal_is_escalated_even_where_nobody_may_retry() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.digests import Every, Timetable
+from recovery_ops.rules.notifications.digests import Every, Timetable
 
 ROME = ZoneInfo("Europe/Rome")
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
-from recovery_ops.rules.escalation_terms import BUILT_IN_TERMS, MAY_DEFAULT, Terms, default_of, kind_of
-from recovery_ops.rules.escalations import ALWAYS
-from recovery_ops.rules.lint import lint
-from recovery_ops.rules.policy import BUILT_IN, PolicyInvalid, document_of, parse_policy, whole_document_of
-from recovery_ops.rules.schema import policy_schema
+from recovery_ops.rules.policy.escalation_rules import ALWAYS
+from recovery_ops.rules.policy.escalation_terms import BUILT_IN_TERMS, MAY_DEFAULT, Terms, default_of, kind_of
+from recovery_ops.rules.policy.lint import lint
+from recovery_ops.rules.policy.model import BUILT_IN, PolicyInvalid, document_of, parse_policy, whole_document_of
+from recovery_ops.rules.policy.schema import policy_schema
 
 VALIDATOR = Draft202012Validator(policy_schema())
 VALUES = st.one_of(
@@ -67,27 +67,27 @@ def test_a_row_says_what_differs_and_is_written_back() -> None:
 @pytest.mark.parametrize(
     ("terms", "path", "message"),
     [
-        ([], "", "is an object of kinds of questions"),
+        ([], "", "must be an object of kinds of escalations"),
         ({"gremlins": {}}, ".gremlins", "is no kind of question; there are policy_denied, permission,"),
         ({"overloaded": {}}, ".overloaded", "is no kind of question"),
-        ({"errors": "high"}, ".errors", "is an object with some of severity, queue,"),
-        ({"errors": {"severity": "urgent"}}, ".errors.severity", "is one of low, normal, high"),
-        ({"errors": {"queue": 7}}, ".errors.queue", "is a name of at most 64 characters"),
-        ({"errors": {"queue": " money"}}, ".errors.queue", "is a name of at most 64 characters"),
-        ({"permission": {"queue": "mine"}}, ".permission.queue", "is policy_review, always"),
-        ({"unknown": {"queue": "mine"}}, ".unknown.queue", "is unclassified, always"),
-        ({"errors": {"acknowledge_in_s": 59}}, ".errors.acknowledge_in_s", "is from 60 to 604800 s"),
-        ({"errors": {"resolve_in_s": 31 * 86_400}}, ".errors.resolve_in_s", "is from 60 to 2.592e+06 s"),
-        ({"errors": {"resolve_in_s": "soon"}}, ".errors.resolve_in_s", "is a number"),
-        ({"errors": {"acknowledge_in_s": 1801}}, ".errors.acknowledge_in_s", "is at most resolve_in_s, 1800 s"),
+        ({"errors": "high"}, ".errors", "must be an object with some of severity, queue,"),
+        ({"errors": {"severity": "urgent"}}, ".errors.severity", "must be one of low, normal, high"),
+        ({"errors": {"queue": 7}}, ".errors.queue", "must be a name of at most 64 characters"),
+        ({"errors": {"queue": " money"}}, ".errors.queue", "must be a name of at most 64 characters"),
+        ({"permission": {"queue": "mine"}}, ".permission.queue", "must be policy_review"),
+        ({"unknown": {"queue": "mine"}}, ".unknown.queue", "must be unclassified"),
+        ({"errors": {"acknowledge_in_s": 59}}, ".errors.acknowledge_in_s", "must be from 60 to 604800 s"),
+        ({"errors": {"resolve_in_s": 31 * 86_400}}, ".errors.resolve_in_s", "must be from 60 to 2.592e+06 s"),
+        ({"errors": {"resolve_in_s": "soon"}}, ".errors.resolve_in_s", "must be a number"),
+        ({"errors": {"acknowledge_in_s": 1801}}, ".errors.acknowledge_in_s", "must be at most resolve_in_s, 1800 s"),
         (
             {"errors": {"resolve_in_s": 600}},
             ".errors.acknowledge_in_s",
-            "is at most resolve_in_s, 600 s, and 900 s where it is not said",
+            "must be at most resolve_in_s, 600 s; the default is 900 s",
         ),
-        ({"errors": {"default_action": "allow"}}, ".errors.default_action", "is one of abort, reject"),
-        ({"unknown": {"default_action": "abort"}}, ".unknown.default_action", "is one of stay_closed, reject"),
-        ({"policy_denied": {"default_action": "allow"}}, ".policy_denied.default_action", "is one of reject,"),
+        ({"errors": {"default_action": "allow"}}, ".errors.default_action", "must be one of abort, reject"),
+        ({"unknown": {"default_action": "abort"}}, ".unknown.default_action", "must be one of stay_closed, reject"),
+        ({"policy_denied": {"default_action": "allow"}}, ".policy_denied.default_action", "must be one of reject,"),
     ],
 )
 def test_each_fault_is_told_where_it_stands(terms: Any, path: str, message: str) -> None:

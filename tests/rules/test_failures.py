@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.failures import Failure
-from recovery_ops.rules.words import FAMILY_OF, Category, Evidence, Family, Verdict
+from recovery_ops.rules.classification.classify import Failure
+from recovery_ops.rules.enums import FAMILY_OF, Category, Evidence, Family, Verdict
 from tests.support.evidence import NOW, chained, of, typed
 
 C, E = Category, Evidence
@@ -38,20 +38,68 @@ def test_a_lost_connection_is_not_reused(parts: dict[str, object], is_lost: bool
 NOTHING_DONE: list[tuple[dict[str, object], bool]] = [
     ({"status_code": 401}, True),
     ({"status_code": 429}, True),
-    ({"status_code": 503}, True),
+    ({"status_code": 503}, False),
+    ({"status_code": 503, "headers": {"retry-after": "1"}}, False),
+    ({"status_code": 503, "message": "upstream connect error or disconnect/reset before headers"}, False),
+    ({"status_code": 503, "message": "The server is overloaded"}, False),
+    ({"status_code": 503, "code": "serviceunavailable"}, False),
+    ({"status_code": 503, "code": "overloaded_error"}, True),
+    ({"status_code": 503, "code": "slowdown"}, True),
+    ({"status_code": 503, "kind": "overloaded"}, True),
     ({"status_code": 529}, True),
     ({"status_code": 400}, False),
+    ({"status_code": 400, "code": "expiredtoken"}, True),
+    ({"status_code": 400, "code": "context_length_exceeded"}, True),
+    ({"code": "context_length_exceeded"}, False),
+    ({"status_code": 412}, True),
+    ({"kind": "stale_evidence"}, True),
+    ({"message": "stale evidence: the page has changed"}, False),
     ({"status_code": 408}, False),
     ({"status_code": 409}, False),
     ({"status_code": 500}, False),
+    ({"status_code": 500, "code": "expiredtoken"}, False),
     ({"status_code": 502}, False),
     ({"status_code": 504}, False),
     ({"types": typed("ConnectionRefusedError", "ConnectionError", "OSError")}, True),
+    ({"types": typed("socket.gaierror", "OSError")}, True),
     ({"types": chained("openai.APIConnectionError", "httpx.ConnectError")}, True),
     ({"types": chained("requests:ConnectionError", "urllib3:MaxRetryError", "urllib3:NewConnectionError")}, True),
+    ({"types": typed("httpx.ConnectTimeout", "httpx.TimeoutException")}, True),
+    ({"types": typed("httpx.PoolTimeout", "httpx.TimeoutException")}, True),
+    ({"types": typed("aiohttp.client_exceptions.ConnectionTimeoutError")}, True),
+    ({"types": typed("botocore.exceptions.ConnectTimeoutError")}, True),
+    ({"types": typed("sqlalchemy.exc.TimeoutError")}, True),
+    ({"types": typed("ssl.SSLCertVerificationError", "ssl.SSLError", "OSError")}, True),
+    (
+        {"types": typed("ssl.SSLError", "OSError"), "message": "[SSL: WRONG_VERSION_NUMBER] wrong version (_ssl.c:1)"},
+        True,
+    ),
+    (
+        {"types": typed("ssl.SSLError", "OSError"), "message": "[SSL: BAD_RECORD_MAC] bad record mac (_ssl.c:1)"},
+        False,
+    ),
+    ({"types": typed("TimeoutError", "OSError"), "message": "_ssl.c:989: The handshake operation timed out"}, True),
+    ({"types": typed("TimeoutError", "OSError"), "message": "The read operation timed out"}, False),
+    (
+        {
+            "types": typed("httpx.RemoteProtocolError", "httpx.TransportError"),
+            "message": "<StreamReset stream_id:1, error_code:7, remote_reset:True>",
+        },
+        True,
+    ),
+    (
+        {
+            "types": typed("httpx.RemoteProtocolError", "httpx.TransportError"),
+            "message": "<StreamReset stream_id:1, error_code:2, remote_reset:True>",
+        },
+        False,
+    ),
     ({"types": typed("ConnectionResetError", "ConnectionError", "OSError")}, False),
     ({"types": chained("httpx.RemoteProtocolError", "ConnectionRefusedError")}, False),
     ({"types": typed("httpx.ReadTimeout")}, False),
+    ({"types": typed("botocore.exceptions.ReadTimeoutError", "botocore.exceptions.HTTPClientError")}, False),
+    ({"types": chained("requests:ConnectionError", "urllib3:ReadTimeoutError urllib3:TimeoutError")}, False),
+    ({"types": typed("aiohttp.client_exceptions.SocketTimeoutError", "TimeoutError", "OSError")}, False),
     ({"code": "rate_limit_error"}, False),
 ]
 
@@ -78,7 +126,7 @@ def test_the_servers_advice(headers: dict[str, str], advice: bool | None) -> Non
 
 
 def test_a_refusal_of_our_own_runtime_says_when_to_come_back() -> None:
-    failure = of(types=typed("recovery_ops.runtime.errors.GateClosed"), retry_at=NOW + 5)
+    failure = of(types=typed("recovery_ops.runtime.errors.RetryAfterActive"), retry_at=NOW + 5)
     assert (failure.category, failure.retry_after_s) == (C.RATE_LIMITED, 5.0)
 
 

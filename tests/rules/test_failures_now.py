@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.rules.failures import Signal, classify
+from recovery_ops.rules.classification.classify import Signal, classify
 from recovery_ops.runtime import Response
 from recovery_ops.runtime import classify as public_classify
 

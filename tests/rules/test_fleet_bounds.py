@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
-from recovery_ops.rules.fleet_bounds import QUORUM_KNOBS, QuorumRule, RampBounds, StuckBounds
-from recovery_ops.rules.lint import lint
-from recovery_ops.rules.policy import BUILT_IN, PolicyInvalid, document_of, parse_policy
-from recovery_ops.rules.schema import policy_schema
+from recovery_ops.rules.policy.fleet_settings import QUORUM_SETTINGS, QuorumRule, RampBounds, StuckBounds
+from recovery_ops.rules.policy.lint import lint
+from recovery_ops.rules.policy.model import BUILT_IN, PolicyInvalid, document_of, parse_policy
+from recovery_ops.rules.policy.schema import policy_schema
 
 VALIDATOR = Draft202012Validator(policy_schema())
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(-1, 400), st.floats(-1, 2), st.just("many"))
@@ -65,7 +65,7 @@ def test_each_fault_is_told_where_it_stands(document: dict[str, Any], path: str)
     assert fault_paths(document) == [path]
 
 
-@given(st.dictionaries(st.sampled_from(sorted(QUORUM_KNOBS)), VALUES))
+@given(st.dictionaries(st.sampled_from(sorted(QUORUM_SETTINGS)), VALUES))
 def test_a_quorum_fits_the_schema_exactly_when_it_is_taken(said: dict[str, Any]) -> None:
     document = {"quorum": [{"operation": "a", **said}]}
     assert VALIDATOR.is_valid(document) == (fault_paths(document) == [])

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.breaker import Breaker
-from recovery_ops.rules.evidence.overflow import overflow_of
-from recovery_ops.rules.failures import Failure, Signal, classify
-from recovery_ops.rules.foreseen import WAITS_MOST, foresee
-from recovery_ops.rules.policy import parse_policy
-from recovery_ops.rules.scope import Place
-from recovery_ops.rules.standing import Climb, Standing
-from recovery_ops.rules.words import Adjustment, Category, Evidence, Rung
+from recovery_ops.rules.classification.classify import Failure, Signal, classify
+from recovery_ops.rules.classification.context_overflow import overflow_of
+from recovery_ops.rules.enums import Adjustment, Category, Evidence, Rung
+from recovery_ops.rules.policy.model import parse_policy
+from recovery_ops.rules.policy.scope import Place
+from recovery_ops.rules.resilience.call_context import CallContext, OperationState
+from recovery_ops.rules.resilience.circuit_breaker import Breaker
+from recovery_ops.rules.resilience.forecast import WAITS_MOST, foresee
 from tests.support.ladder_properties import failures, play
 
 LADDER = (Rung.FALLBACK, Rung.DEGRADE, Rung.FAIL)
@@ -26,12 +26,12 @@ NO_OTHER = {"rules": [{"id": "alone", "scope": {"operation": "search"}, "fallbac
 
 
 def told(
-    failure: Failure, *, is_foreground: bool = True, is_repeatable: bool = True, more: Any = None, **knobs: Any
+    failure: Failure, *, is_foreground: bool = True, is_repeatable: bool = True, more: Any = None, **settings: Any
 ) -> Any:
     held = {"max_retries": 3, "base_delay_s": 1.0, "backoff_factor": 2.0, "delay_cap_s": 30.0, "jitter": 0.5}
     document = {
         "schema_version": 1,
-        "defaults": {"operation": held | {"call_deadline_s": 60.0} | knobs},
+        "defaults": {"operation": held | {"call_deadline_s": 60.0} | settings},
         "guards": {"step_floor_s": 1.0, "step_factor": 1.0},
         **(more or {}),
     }
@@ -57,7 +57,7 @@ def of(category: Category, **more: Any) -> Failure:
         (of(Category.BUG), {}, [], "not_retryable", LADDER),
         (of(Category.BUG), {"fallback_allowed": False}, [], "not_retryable", (Rung.FAIL,)),
         (of(Category.UNKNOWN), {}, [], "not_retryable", ASKS_FIRST),
-        (of(Category.PERMISSION), {}, [], "not_retryable", (Rung.ASK, Rung.FAIL)),
+        (of(Category.PERMISSION), {}, [], "not_retryable", (*LADDER[:2], Rung.ASK, Rung.FAIL)),
         (of(Category.CONTEXT_OVERFLOW), {}, [], "overflow_not_fixable", LADDER),
         (of(Category.SERVER_ERROR, server_says_retry=False), {}, [], "server_said_no", LADDER),
         (of(Category.QUOTA_EXHAUSTED), {}, [], "not_retryable", ASKS_FIRST),
@@ -96,7 +96,7 @@ AGAIN = (Category.TIMEOUT, Category.NETWORK, Category.SERVER_ERROR, Category.OVE
     failure=st.sampled_from(AGAIN).map(of) | failures(),
     is_foreground=st.booleans(),
     is_repeatable=st.booleans(),
-    knobs=st.fixed_dictionaries(
+    settings=st.fixed_dictionaries(
         {
             "max_retries": st.integers(0, 5),
             "max_retries_background": st.integers(0, 5),
@@ -107,19 +107,19 @@ AGAIN = (Category.TIMEOUT, Category.NETWORK, Category.SERVER_ERROR, Category.OVE
     ),
 )
 def test_the_ladder_does_what_is_foreseen(
-    failure: Failure, is_foreground: bool, is_repeatable: bool, knobs: dict[str, Any]
+    failure: Failure, is_foreground: bool, is_repeatable: bool, settings: dict[str, Any]
 ) -> None:
     """Nobody may decide a second time what the ladder decides."""
     held = {"jitter": 0.0, "consecutive_failures": 0, "minimum_number_of_calls": 20}
-    policy = parse_policy({"schema_version": 1, "defaults": {"operation": held | knobs}})
+    policy = parse_policy({"schema_version": 1, "defaults": {"operation": held | settings}})
     place = Place(operation="search", breaker="search", service="", instance="", group="")
     told = foresee(failure, policy, place, is_foreground=is_foreground, is_repeatable=is_repeatable)
     own = policy.for_operation(place, kind="operation")
-    call = Climb(
-        standing=Standing("search", own, Breaker("search", own.knobs)),
+    call = CallContext(
+        standing=OperationState("search", own, Breaker("search", own.settings)),
         source="main_agent" if is_foreground else "nightly",
         started_at=100.0,
-        deadline_at=100.0 + (policy.guards.step_deadline_s(own.knobs.call_deadline_s or 0.0) or 0.0),
+        deadline_at=100.0 + (policy.guards.step_deadline_s(own.settings.call_deadline_s or 0.0) or 0.0),
         chance=lambda: 0.0,
         is_repeatable=is_repeatable,
         fixes=frozenset(Adjustment),

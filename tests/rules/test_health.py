@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.health import LEAST_CALLS, Counts, Health, Side, judge
+from recovery_ops.rules.fleet.health_gate import LEAST_CALLS, LEAST_LATENCIES, Counts, Health, Side, judge
 
 FAST, SLOW = {0.1: 200}, {0.1: 100, 2.5: 100}
 
@@ -25,31 +26,31 @@ def cohort(**said: Any) -> Side:
 @pytest.mark.parametrize(
     ("mine", "theirs", "health", "why"),
     [
-        ({"calls": 200, "failures": 4}, {"calls": 800, "failures": 16}, "go", "No worse than the others"),
-        ({"calls": 200}, {"calls": 800}, "go", "failed attempts per call 0.0 % against 0.0 %"),
+        ({"calls": 200, "failures": 4}, {"calls": 800, "failures": 16}, "go", "No worse"),
+        ({"calls": 200}, {"calls": 800}, "go", "0.0 % against 0.0 %"),
         ({"calls": 200, "failures": 0}, {"calls": 800, "failures": 400}, "go", "0.0 % against 50.0 %"),
-        ({"calls": 49}, {"calls": 800}, "wait", "49 calls of the cohort under the new policy, and 50 are needed"),
-        ({"calls": 200}, {"calls": 10}, "wait", "10 calls of the others, and 50 are needed"),
-        ({"calls": 10, "failures": 10}, {"calls": 800}, "wait", "10 calls of the cohort"),
+        ({"calls": 49}, {"calls": 800}, "wait", "49 of 50"),
+        ({"calls": 200}, {"calls": 10}, "wait", "10 of 50 required calls of the others"),
+        ({"calls": 10, "failures": 10}, {"calls": 800}, "wait", "10 of 50"),
         ({"calls": 200, "failures": 60}, {"calls": 800, "failures": 16}, "roll_back", "30.0 % against 2.0 %"),
         (
             {"calls": 200, "rejected": 60},
             {"calls": 800},
             "roll_back",
-            "calls refused of search_web 30.0 % against 0.0 %",
+            "search_web 30.0 % against 0.0 %",
         ),
         (
             {"calls": 200, "exhausted": 30},
             {"calls": 800, "exhausted": 4},
             "roll_back",
-            "calls given up of search_web 15.0 %",
+            "search_web 15.0 %",
         ),
         # Where most is refused already, it cannot be half as much again: what still passes is looked at.
         (
             {"calls": 900, "rejected": 774},
             {"calls": 900, "rejected": 585},
             "roll_back",
-            "refused of search_web 86.0 % against 65.0 %",
+            "search_web 86.0 % against 65.0 %",
         ),
         ({"calls": 900, "rejected": 640}, {"calls": 900, "rejected": 585}, "go", "No worse"),
         ({"calls": 90_000, "rejected": 89_600}, {"calls": 90_000, "rejected": 89_000}, "go", "No worse"),
@@ -66,10 +67,12 @@ def cohort(**said: Any) -> Side:
         ({"calls": 200, "latencies": {2.5: 40}}, {"calls": 200, "latencies": FAST}, "go", "No worse"),
         # A twentieth just over the edge of a bucket: the p95 jumps, the calls hardly do.
         ({"calls": 200, "latencies": {0.1: 188, 2.5: 12}}, {"calls": 200, "latencies": FAST}, "go", "No worse"),
-        ({"refused": 1}, {"calls": 800}, "roll_back", "1 of 4 instances of the cohort refused the policy."),
-        ({"silent": 2}, {"calls": 800}, "roll_back", "2 of 4 instances of the cohort fell silent, and 0 of 4"),
+        ({"refused": 1}, {"calls": 800}, "roll_back", "1 of 4 instances"),
+        ({"silent": 2}, {"calls": 800}, "roll_back", "against 0 of 4"),
         ({"silent": 2, "calls": 200}, {"silent": 2, "calls": 200}, "go", "No worse"),
         ({"silent": 1, "calls": 200}, {"calls": 200}, "go", "No worse"),
+        ({"silent": 2, "calls": 200}, {"silent": 1, "calls": 200}, "go", "No worse"),
+        ({"silent": 3, "calls": 200}, {"silent": 1, "calls": 200}, "roll_back", "3 of 4 instances"),
     ],
 )
 def test_the_table(mine: dict[str, Any], theirs: dict[str, Any], health: str, why: str) -> None:
@@ -94,6 +97,37 @@ def test_what_only_all_operations_together_show_names_where_most_of_it_is() -> N
         "Worse: failed attempts per call of all operations, most of them in search_web, "
         "36.7 % against 0.0 % of the others."
     )
+
+
+@pytest.mark.parametrize("measure", ["failures", "rejected", "exhausted"])
+def test_operation_with_most_trouble_of_any_kind_is_named(measure: str) -> None:
+    usual = Counts(calls=40, exhausted=10, rejected=2)
+    few, most = dict.fromkeys(("chat", "write"), usual), replace(usual, **{measure: 15})  # type: ignore[arg-type]
+    mine = Side(word="the cohort", by_operation=few | {"search_web": most})
+    theirs = Side(word="the others", by_operation=dict.fromkeys((*few, "search_web"), Counts(calls=40)))
+    assert "most of them in search_web" in judge(mine, theirs).sentence
+
+
+@pytest.mark.parametrize(
+    ("latencies", "p95_s"),
+    [
+        ({0.1: 95, 2.5: 5}, 0.1),
+        ({0.1: 94, 2.5: 6}, 2.5),
+        ({2.5: 6, 0.1: 94}, 2.5),
+        ({0.1: LEAST_LATENCIES - 1}, None),
+        ({0.1: LEAST_LATENCIES}, 0.1),
+    ],
+)
+def test_p95_is_the_bucket_of_the_95th(latencies: dict[float, int], p95_s: float | None) -> None:
+    assert Counts(latencies=latencies).p95_s == p95_s
+
+
+def test_counts_add_up_field_by_field() -> None:
+    one = Counts(calls=1, failures=2, rejected=3, exhausted=4, latencies={0.1: 5, 0.5: 6})
+    two = Counts(calls=10, failures=20, rejected=30, exhausted=40, latencies={0.5: 60, 2.5: 70})
+    both = Counts(calls=11, failures=22, rejected=33, exhausted=44, latencies={0.1: 5, 0.5: 66, 2.5: 70})
+    assert one + two == both
+    assert Side(word="both", by_operation={"a": one, "b": two}).total == both
 
 
 def test_an_operation_that_only_one_side_has_is_no_evidence_of_its_own() -> None:

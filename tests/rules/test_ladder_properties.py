@@ -10,20 +10,22 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules import facts, steps
-from recovery_ops.rules.breaker import Breaker, Imposed
-from recovery_ops.rules.failures import Failure
-from recovery_ops.rules.policy import BUILT_IN_DEFAULTS, FAIL_CLOSED, Knobs, OperationPolicy
-from recovery_ops.rules.standing import Alternative, Climb, Standing
-from recovery_ops.rules.words import CAPACITY, Adjustment, Category, Evidence, State
+from recovery_ops.rules import events
+from recovery_ops.rules.classification.classify import Failure
+from recovery_ops.rules.enums import CAPACITY, Adjustment, Category, Evidence, State
+from recovery_ops.rules.policy.model import BUILT_IN_DEFAULTS, FAIL_CLOSED, OperationPolicy, Settings
+from recovery_ops.rules.resilience import steps
+from recovery_ops.rules.resilience.call_context import Alternative, CallContext, OperationState
+from recovery_ops.rules.resilience.call_steps import call_steps
+from recovery_ops.rules.resilience.circuit_breaker import Breaker, Imposed
 from tests.support.ladder_properties import STATUS, Played, failures, play
 
 EPSILON = 1e-6
 
 
 outcomes = st.lists(st.one_of(st.none(), failures()), min_size=1, max_size=12)
-knobs = st.builds(
-    Knobs,
+settings = st.builds(
+    Settings,
     max_retries=st.integers(0, 5),
     max_retries_background=st.integers(0, 5),
     base_delay_s=st.floats(0, 60),
@@ -40,10 +42,10 @@ knobs = st.builds(
 
 
 @st.composite
-def climbs(draw: st.DrawFn, /, **changed: Any) -> Climb:
-    def standing(name: str) -> Standing:
-        said = draw(knobs).over(BUILT_IN_DEFAULTS["operation"].over(FAIL_CLOSED))
-        return Standing(name, OperationPolicy(knobs=said), Breaker(name, said))
+def climbs(draw: st.DrawFn, /, **changed: Any) -> CallContext:
+    def standing(name: str) -> OperationState:
+        said = draw(settings).over(BUILT_IN_DEFAULTS["operation"].over(FAIL_CLOSED))
+        return OperationState(name, OperationPolicy(settings=said), Breaker(name, said))
 
     chance = draw(st.floats(0, 1, exclude_max=True))
     others = tuple(
@@ -61,7 +63,7 @@ def climbs(draw: st.DrawFn, /, **changed: Any) -> Climb:
         "is_repeatable": draw(st.booleans()),
         "fixes": frozenset(draw(st.sets(st.sampled_from(list(Adjustment))))),
     }
-    return Climb(**given_ | changed)
+    return CallContext(**given_ | changed)
 
 
 takes = st.sampled_from([0.0, 0.5, 45.0])
@@ -75,7 +77,7 @@ def each_retry(played: Played, name: str) -> Iterator[tuple[tuple[float, Failure
 
 @given(climbs(), outcomes, takes)
 def test_no_retry_comes_before_the_time_the_server_named(
-    call: Climb, answers: list[Failure | None], takes_s: float
+    call: CallContext, answers: list[Failure | None], takes_s: float
 ) -> None:
     played = play(call, answers, takes_s=takes_s)
     for name in {step.operation for _, step in played.calls}:
@@ -88,20 +90,20 @@ def test_no_retry_comes_before_the_time_the_server_named(
 
 @given(climbs(), outcomes, takes)
 def test_nothing_sleeps_past_a_deadline_and_nothing_is_called_after_it(
-    call: Climb, answers: list[Failure | None], takes_s: float
+    call: CallContext, answers: list[Failure | None], takes_s: float
 ) -> None:
     played = play(call, answers, takes_s=takes_s)
     alternatives = {other.standing.name: other.standing for other in call.alternatives}
     standings = {call.standing.name: call.standing} | alternatives
     latest = max(
-        call.started_at + (one.policy.knobs.persistent_cap_s or 0.0)
-        if one.policy.knobs.persistent
+        call.started_at + (one.policy.settings.persistent_cap_s or 0.0)
+        if one.policy.settings.persistent
         else call.deadline_at
         for one in standings.values()
     )
     assert all(at + delay_s <= latest + EPSILON for at, delay_s in played.waits)
     for at, step in played.calls:
-        policy = standings[step.operation].policy.knobs
+        policy = standings[step.operation].policy.settings
         own = call.started_at + (policy.persistent_cap_s or 0.0) if policy.persistent else call.deadline_at
         assert at < own
         assert step.deadline_s is None or step.deadline_s <= own - at + EPSILON
@@ -109,12 +111,12 @@ def test_nothing_sleeps_past_a_deadline_and_nothing_is_called_after_it(
 
 @given(climbs(), outcomes, takes)
 def test_attempts_are_at_most_one_more_than_the_retries(
-    call: Climb, answers: list[Failure | None], takes_s: float
+    call: CallContext, answers: list[Failure | None], takes_s: float
 ) -> None:
     played = play(call, answers, takes_s=takes_s)
     for standing in (call.standing, *(other.standing for other in call.alternatives)):
         attempts = len(played.of(standing.name))
-        if not standing.policy.knobs.persistent:
+        if not standing.policy.settings.persistent:
             assert attempts <= 1 + standing.policy.max_retries(is_foreground=call.is_foreground)
         passes = [step.attempt for _, step in played.of(standing.name)]
         assert passes == list(range(1, attempts + 1))
@@ -122,7 +124,7 @@ def test_attempts_are_at_most_one_more_than_the_retries(
 
 @given(climbs(source="nightly"), st.sampled_from(sorted(CAPACITY)), st.booleans(), takes)
 def test_a_capacity_failure_in_background_is_one_attempt(
-    call: Climb, category: Category, insists: bool, takes_s: float
+    call: CallContext, category: Category, insists: bool, takes_s: float
 ) -> None:
     failure = Failure(
         category=category,
@@ -139,18 +141,18 @@ def test_a_capacity_failure_in_background_is_one_attempt(
 
 @given(climbs(), outcomes, st.floats(0, 5000))
 def test_a_trip_passes_nothing_and_asks_nobody_to_wait(
-    call: Climb, answers: list[Failure | None], closed_s: float
+    call: CallContext, answers: list[Failure | None], closed_s: float
 ) -> None:
     call.standing.breaker.impose(Imposed(id="ov", mode=State.FORCED_OPEN, ends_at=inf), 100.0)
     if closed_s:
         call.standing.gate.close(100.0, closed_s, Category.RATE_LIMITED)
-    played = play(Climb(**_fields(call) | {"alternatives": ()}), answers, takes_s=0.5)
+    played = play(CallContext(**_fields(call) | {"alternatives": ()}), answers, takes_s=0.5)
     assert (played.calls, played.waits) == ([], [])
 
 
 @given(climbs(), outcomes, st.integers(0, 9), st.floats(0, 5000))
 def test_a_disabled_breaker_blocks_nothing(
-    call: Climb, answers: list[Failure | None], failed: int, closed_s: float
+    call: CallContext, answers: list[Failure | None], failed: int, closed_s: float
 ) -> None:
     breaker = call.standing.breaker
     breaker.impose(Imposed(id="ov", mode=State.DISABLED, ends_at=inf), 100.0)
@@ -158,13 +160,13 @@ def test_a_disabled_breaker_blocks_nothing(
         breaker.fail(100.0, Category.SERVER_ERROR)
     if closed_s:
         call.standing.gate.close(100.0, closed_s, Category.RATE_LIMITED)
-    played = play(Climb(**_fields(call) | {"deadline_at": inf}), answers, takes_s=0.5)
+    played = play(CallContext(**_fields(call) | {"deadline_at": inf}), answers, takes_s=0.5)
     assert [step.operation for _, step in played.calls[:1]] == ["search"]
 
 
 @given(climbs(), outcomes, takes)
 def test_a_breaker_that_only_counts_takes_no_attempt_away(
-    call: Climb, answers: list[Failure | None], takes_s: float
+    call: CallContext, answers: list[Failure | None], takes_s: float
 ) -> None:
     breaker = call.standing.breaker
     for _ in range(9):
@@ -174,7 +176,7 @@ def test_a_breaker_that_only_counts_takes_no_attempt_away(
     for standing in (call.standing, *(other.standing for other in call.alternatives)):
         standing.breaker.reset(100.0)
         standing.gate.opens_at = None
-    never = replace(breaker.knobs, consecutive_failures=0, failure_rate_threshold=0.0, slow_call_rate_threshold=0.0)
+    never = replace(breaker.settings, consecutive_failures=0, failure_rate_threshold=0.0, slow_call_rate_threshold=0.0)
     breaker.configure(never)
     assert counting.of("search") == play(call, answers, takes_s=takes_s).of("search")
 
@@ -185,8 +187,8 @@ def test_a_probe_that_nobody_sees_is_not_the_last_word() -> None:
     for _ in range(20):
         breaker.fail(-1e6, Category.SERVER_ERROR)
     breaker.impose(Imposed(id="ov", mode=State.DISABLED, ends_at=inf), 100.0)
-    standing = Standing("search", OperationPolicy(knobs=replace(said, max_retries=3)), breaker)
-    call = Climb(
+    standing = OperationState("search", OperationPolicy(settings=replace(said, max_retries=3)), breaker)
+    call = CallContext(
         standing=standing,
         source="main_agent",
         started_at=100.0,
@@ -201,9 +203,9 @@ def test_a_probe_that_nobody_sees_is_not_the_last_word() -> None:
 def test_a_retry_that_would_come_at_the_deadline_is_not_waited_for() -> None:
     """Nothing may be called then, and while it is waited for nothing stands in."""
     said = replace(BUILT_IN_DEFAULTS["operation"].over(FAIL_CLOSED), jitter=0.0, fallback_allowed=True)
-    standing = Standing("search", OperationPolicy(knobs=said), Breaker("search", said))
-    other = Standing("other", OperationPolicy(knobs=said), Breaker("other", said))
-    call = Climb(
+    standing = OperationState("search", OperationPolicy(settings=said), Breaker("search", said))
+    other = OperationState("other", OperationPolicy(settings=said), Breaker("other", said))
+    call = CallContext(
         standing=standing,
         source="main_agent",
         started_at=100.0,
@@ -221,9 +223,9 @@ def test_a_retry_that_would_come_at_the_deadline_is_not_waited_for() -> None:
 
 @given(climbs(can_ask_user=True), outcomes, takes, st.booleans())
 def test_every_climb_ends_and_a_persons_yes_is_one_attempt_more(
-    call: Climb, answers: list[Failure | None], takes_s: float, says_yes: bool
+    call: CallContext, answers: list[Failure | None], takes_s: float, says_yes: bool
 ) -> None:
-    without = play(Climb(**_fields(call) | {"can_ask_user": False}), answers, takes_s=takes_s)
+    without = play(CallContext(**_fields(call) | {"can_ask_user": False}), answers, takes_s=takes_s)
     assert without.ending is not None
     # The same world again, from a fresh start.
     for standing in (call.standing, *(other.standing for other in call.alternatives)):
@@ -237,17 +239,67 @@ def test_every_climb_ends_and_a_persons_yes_is_one_attempt_more(
 
 @given(climbs(), outcomes, takes)
 def test_a_failure_is_told_before_anything_is_done_about_it(
-    call: Climb, answers: list[Failure | None], takes_s: float
+    call: CallContext, answers: list[Failure | None], takes_s: float
 ) -> None:
     told = play(call, answers, takes_s=takes_s).facts
-    decisions = (facts.RetryScheduled, facts.FallbackActivated, facts.Exhausted, facts.Escalated, facts.RunStopped)
+    decisions = (events.RetryScheduled, events.FallbackActivated, events.Exhausted, events.Escalated, events.RunStopped)
     known: set[str] = set()
     for fact in told:
-        if isinstance(fact, facts.FailureClassified):
+        if isinstance(fact, events.FailureClassified):
             known.add(fact.operation)
         elif isinstance(fact, decisions) and getattr(fact, "category", None) is not None:
             assert fact.operation in known
 
 
-def _fields(call: Climb) -> dict[str, Any]:
-    return {name: getattr(call, name) for name in Climb.__dataclass_fields__}
+def in_full(call: CallContext, failure: Failure) -> Played:
+    """Every attempt takes all the time that it has, at most 60 s, and fails so."""
+    played, now = Played(), call.started_at
+    climbing = call_steps(call)
+    reply: steps.Reply = None
+    while True:
+        try:
+            step = climbing.send(reply)
+        except StopIteration as end:
+            played.ending = end.value
+            return played
+        reply = None
+        if isinstance(step, steps.Wait):
+            now += step.delay_s
+            reply = steps.Woke(now)
+        elif isinstance(step, steps.Call):
+            played.calls.append((now, step))
+            took_s = min(60.0 if step.deadline_s is None else step.deadline_s, 60.0)
+            now += took_s
+            reply = steps.Raised(now, failure, took_s)
+
+
+@given(
+    climbs(deadline_at=130.0),
+    st.sampled_from([Category.TIMEOUT, Category.SERVER_ERROR, Category.NETWORK]),
+    st.sampled_from([None, 0.0, 5.0, 10.0, 500.0]),
+)
+def test_every_ready_fallback_is_called_in_time(
+    call: CallContext, category: Category, deadline_s: float | None
+) -> None:
+    """However long each attempt takes, every fallback has at least an equal share of what was left before it."""
+    policy = call.standing.policy
+    settings_ = replace(policy.settings, persistent=False, call_deadline_s=deadline_s, fallback_allowed=True)
+    call.standing.obey(replace(policy, settings=settings_))
+    for other in call.alternatives:
+        other.standing.obey(replace(other.standing.policy, settings=replace(settings_, max_retries=0)))
+    played = in_full(call, Failure(category=category, evidence=Evidence.HTTP_STATUS))
+    called = {step.level for _, step in played.calls}
+    assert called == {*range(len(call.alternatives) + 1)}
+    if category is Category.TIMEOUT and call.alternatives:
+        assert len([step for _, step in played.calls if step.level == 0]) == 1
+    for at, step in played.calls:
+        others = len(call.alternatives) - step.level
+        assert step.deadline_s is not None
+        assert at + step.deadline_s <= 130.0 + EPSILON
+        if step.attempt == 1:
+            least = min((130.0 - at) / (others + 1), deadline_s or inf)
+            assert step.deadline_s >= least - EPSILON
+
+
+def _fields(call: CallContext) -> dict[str, Any]:
+    return {name: getattr(call, name) for name in CallContext.__dataclass_fields__}

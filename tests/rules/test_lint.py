@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.rules.lint import Finding, lint, storm_of
-from recovery_ops.rules.policy import BUILT_IN, document_of, parse_policy
+from recovery_ops.rules.policy.lint import Finding, lint, storm_of
+from recovery_ops.rules.policy.model import BUILT_IN, document_of, parse_policy
+from tests.support.sentences import left_out
 
 ROW = {"category": "timeout", "foreground": "retry", "background": "retry"}
 
@@ -16,8 +17,8 @@ def found(document: dict[str, Any]) -> list[Finding]:
     return list(lint(parse_policy(document), document))
 
 
-def ruled(*fallbacks: str, **knobs: Any) -> dict[str, Any]:
-    rule: dict[str, Any] = {"id": "mine", "scope": {"operation": "search_web"}, "knobs": knobs}
+def ruled(*fallbacks: str, **settings: Any) -> dict[str, Any]:
+    rule: dict[str, Any] = {"id": "mine", "scope": {"operation": "search_web"}, "settings": settings}
     return {"rules": [rule | ({"fallbacks": list(fallbacks)} if fallbacks else {})]}
 
 
@@ -32,31 +33,36 @@ def test_the_built_in_policy_has_nothing_to_ask_about() -> None:
 @pytest.mark.parametrize(
     ("document", "path", "code"),
     [
-        (ruled(persistent=True), "rules[0].knobs.persistent", "unbounded"),
-        (ruled(persistent=True, persistent_cap_s=86_400), "rules[0].knobs.persistent_cap_s", "unbounded"),
-        (ruled(max_retries=3, base_delay_s=0), "rules[0].knobs.base_delay_s", "no_delay"),
-        (ruled(max_retries=3, jitter=0), "rules[0].knobs.jitter", "no_jitter"),
-        (ruled(base_delay_s=60), "rules[0].knobs.base_delay_s", "above_cap"),
-        (ruled(max_retries=5, base_delay_s=30, delay_cap_s=600), "rules[0].knobs.max_retries", "long_wait"),
+        (ruled(persistent=True), "rules[0].settings.persistent", "unbounded"),
+        (ruled(persistent=True, persistent_cap_s=86_400), "rules[0].settings.persistent_cap_s", "unbounded"),
+        (ruled(max_retries=3, base_delay_s=0), "rules[0].settings.base_delay_s", "no_delay"),
+        (ruled(max_retries=3, jitter=0), "rules[0].settings.jitter", "no_jitter"),
+        (ruled(base_delay_s=60), "rules[0].settings.base_delay_s", "above_cap"),
+        (ruled(call_deadline_s=9, stall_timeout_s=20), "rules[0].settings.stall_timeout_s", "above_deadline"),
+        (ruled(max_retries=5, base_delay_s=30, delay_cap_s=600), "rules[0].settings.max_retries", "long_wait"),
         (ruled(max_retries=9), "rules[0]", "retry_storm"),
         (ruled("cache", max_retries=3), "rules[0]", "retry_storm"),
         (
             ruled(consecutive_failures=0, failure_rate_threshold=0),
-            "rules[0].knobs.consecutive_failures",
+            "rules[0].settings.consecutive_failures",
             "never_opens",
         ),
-        (ruled(minimum_number_of_calls=50), "rules[0].knobs.minimum_number_of_calls", "never_judged"),
-        (ruled(wait_duration_in_open_s=0.1), "rules[0].knobs.wait_duration_in_open_s", "no_rest"),
+        (ruled(minimum_number_of_calls=50), "rules[0].settings.minimum_number_of_calls", "never_judged"),
+        (ruled(wait_duration_in_open_s=0.1), "rules[0].settings.wait_duration_in_open_s", "no_rest"),
         (ruled(), "rules[0]", "says_nothing"),
         ({"foreground_sources": []}, "foreground_sources", "no_foreground"),
         ({"retry_table": [ROW, ROW]}, "retry_table[0]", "shadowed"),
+        ({"guards": {"repeats_before_stop": 3}}, "guards.repeats_before_warning", "never_warned"),
         ({"retry_tabel": []}, "retry_tabel", "unknown_key"),
-        (ruled(max_retrys=3), "rules[0].knobs.max_retrys", "unknown_key"),
+        (ruled(max_retrys=3), "rules[0].settings.max_retrys", "unknown_key"),
         ({"defaults": {"model": {"max_retrys": 3}}}, "defaults.model.max_retrys", "unknown_key"),
         ({"quorum": [{"operation": "a", "minimum_cuont": 9}]}, "quorum[0].minimum_cuont", "unknown_key"),
         ({"reset_ramp": {"frist": 1}}, "reset_ramp.frist", "unknown_key"),
         ({"stuck_breakers": {"idle": 300}}, "stuck_breakers.idle", "unknown_key"),
         ({"capacity_events": {"quiet": 60}}, "capacity_events.quiet", "unknown_key"),
+        ({"spend_caps": {"day_cents": 60}}, "spend_caps.day_cents", "unknown_key"),
+        ({"spend_caps": {"day_tokens": 60}}, "spend_caps.call_tokens", "one_by_one"),
+        ({"spend_caps": {"run_cost_usd": 6}}, "spend_caps.call_cost_usd", "one_by_one"),
         ({"defaults": {"model": {"max_retries": 3, "jitter": 0}}}, "defaults.model.jitter", "no_jitter"),
     ],
 )
@@ -65,13 +71,12 @@ def test_what_is_rarely_meant_is_told_where_it_stands(document: dict[str, Any], 
 
 
 def test_two_rules_of_one_scope_shadow_each_other() -> None:
-    document = {"rules": [{"id": name, "scope": {"operation": "a"}, "knobs": {"jitter": 0.5}} for name in ("x", "y")]}
+    document = {
+        "rules": [{"id": name, "scope": {"operation": "a"}, "settings": {"jitter": 0.5}} for name in ("x", "y")]
+    }
     [one] = found(document)
-    assert (one.path, one.code, one.message) == (
-        "rules[0].scope",
-        "shadowed",
-        "has the scope of rules[1], which wins where both say something",
-    )
+    assert (one.path, one.code) == ("rules[0].scope", "shadowed")
+    assert "rules[1]" in one.message
 
 
 def test_an_ordinary_edit_is_not_nagged_about() -> None:
@@ -81,9 +86,9 @@ def test_an_ordinary_edit_is_not_nagged_about() -> None:
 
 def test_a_storm_counts_every_fallback_with_its_own_retries() -> None:
     rules = [
-        {"scope": {"operation": "search_web"}, "knobs": {"max_retries": 4}, "fallbacks": ["mirror", "cache"]},
-        {"scope": {"operation": "mirror"}, "knobs": {"max_retries": 2, "retry_capacity_errors": False}},
-        {"scope": {"operation": "cache"}, "knobs": {"max_retries": 0, "max_retries_background": 0}},
+        {"scope": {"operation": "search_web"}, "settings": {"max_retries": 4}, "fallbacks": ["mirror", "cache"]},
+        {"scope": {"operation": "mirror"}, "settings": {"max_retries": 2, "retry_capacity_errors": False}},
+        {"scope": {"operation": "cache"}, "settings": {"max_retries": 0, "max_retries_background": 0}},
     ]
     for number, rule in enumerate(rules):
         rule["id"] = str(number)
@@ -100,18 +105,18 @@ def test_where_fallbacks_are_forbidden_they_are_no_part_of_the_storm() -> None:
 @pytest.mark.parametrize(
     ("scope", "told"),
     [
-        ({"operation": "s", "service": "research"}, "one call of s of service research may become 9 attempts"),
-        ({"service": "research"}, "one call of any operation of service research may become 9 attempts"),
-        ({"operation": "s", "instance": "r-1"}, "one call of s on instance r-1 may become 9 attempts"),
-        ({"group": "canary"}, "one call of any operation in group canary may become 9 attempts"),
-        ({"operation": "s*", "service": "res*"}, "one call of s* of service res* may become 9 attempts"),
-        ({}, "one call of any operation may become 9 attempts"),
+        ({"operation": "s", "service": "research"}, "s of service research"),
+        ({"service": "research"}, "any operation of service research"),
+        ({"operation": "s", "instance": "r-1"}, "s on instance r-1"),
+        ({"group": "canary"}, "any operation in group canary"),
+        ({"operation": "s*", "service": "res*"}, "s* of service res*"),
+        ({}, "any operation"),
     ],
 )
 def test_a_storm_is_looked_for_where_the_rule_holds(scope: dict[str, str], told: str) -> None:
-    document = {"rules": [{"id": "mine", "scope": scope, "knobs": {"max_retries": 8}}]}
+    document = {"rules": [{"id": "mine", "scope": scope, "settings": {"max_retries": 8}}]}
     [one] = [one for one in found(document) if one.code == "retry_storm"]
-    assert (one.path, one.message.startswith(told)) == ("rules[0]", True), one.message
+    assert (one.path, left_out(one.message, f"{told} make 9 attempts")) == ("rules[0]", [])
 
 
 def test_a_storm_of_one_service_is_not_told_of_another() -> None:
@@ -120,10 +125,10 @@ def test_a_storm_of_one_service_is_not_told_of_another() -> None:
             "id": "a",
             "scope": {"operation": "s", "service": "research"},
             "fallbacks": ["t"],
-            "knobs": {"max_retries": 1},
+            "settings": {"max_retries": 1},
         },
-        {"id": "b", "scope": {"operation": "t", "service": "billing"}, "knobs": {"max_retries": 5}},
-        {"id": "c", "scope": {"operation": "t"}, "knobs": {"max_retries": 0, "max_retries_background": 0}},
+        {"id": "b", "scope": {"operation": "t", "service": "billing"}, "settings": {"max_retries": 5}},
+        {"id": "c", "scope": {"operation": "t"}, "settings": {"max_retries": 0, "max_retries_background": 0}},
     ]
     assert [one for one in found({"rules": rules}) if one.code == "retry_storm"] == []
 
@@ -131,8 +136,8 @@ def test_a_storm_of_one_service_is_not_told_of_another() -> None:
 def test_a_storm_in_what_holds_for_a_kind_is_told() -> None:
     document: dict[str, Any] = {"defaults": {"tool": {"max_retries": 8}}}
     [one] = [one for one in found(document) if one.code == "retry_storm"]
-    assert (one.path, one.message.startswith("one call of any tool may become 9 attempts")) == ("defaults.tool", True)
-    held = {"rules": [{"id": "all", "scope": {}, "knobs": {"max_retries": 2}}]}
+    assert (one.path, left_out(one.message, "any tool", "9")) == ("defaults.tool", [])
+    held = {"rules": [{"id": "all", "scope": {}, "settings": {"max_retries": 2}}]}
     assert [one for one in found(document | held) if one.code == "retry_storm"] == [], "a rule for all goes first"
 
 

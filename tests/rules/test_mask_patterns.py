@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.mask_patterns import LONGEST_DECIDED, PatternRefused, mask_pattern
+from recovery_ops.rules.policy.masking_patterns import LONGEST_DECIDED, PatternRefused, mask_pattern
 
 FINDS = [
     (r"CUST-\d{10}", "of CUST-0123456789.", "CUST-0123456789"),
@@ -50,7 +50,7 @@ def test_a_pattern_finds_what_it_says(pattern: str, text: str, found: str) -> No
 def test_what_may_take_for_ever_is_refused(pattern: str) -> None:
     with pytest.raises(PatternRefused) as refused:
         mask_pattern(pattern)
-    assert re.match("has |repeats |costs |is decided |may match ", str(refused.value)), refused.value
+    assert re.match("has |repeats |needs |can match ", str(refused.value)), refused.value
 
 
 @pytest.mark.parametrize("pattern", NO_PATTERN)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.masking import MASK, masked, printable
+from recovery_ops.rules.classification.redaction import MASK, masked, printable
 from tests.support.masking import SECRETS
 
 HARMLESS = [

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.facts import FailureClassified, Record
-from recovery_ops.rules.knobs import Problem
-from recovery_ops.rules.masking import MASK, masked
-from recovery_ops.rules.masking_rules import NOTHING_MORE, Masking, masking_document, parse_masking
-from recovery_ops.rules.policy import BUILT_IN, PolicyInvalid, document_of, parse_policy
-from recovery_ops.rules.words import Category, Evidence
+from recovery_ops.rules.classification.redaction import MASK, masked
+from recovery_ops.rules.enums import Category, Evidence
+from recovery_ops.rules.events import FailureClassified, Record
+from recovery_ops.rules.policy.masking_rules import NOTHING_MORE, Masking, masking_document, parse_masking
+from recovery_ops.rules.policy.model import BUILT_IN, PolicyInvalid, document_of, parse_policy
+from recovery_ops.rules.policy.settings import Problem
 from recovery_ops.wire import encode, names
+from recovery_ops.wire.events import WireEvent
 from recovery_ops.wire.masking import fault_of_hidden, masked_event
 
 CUSTOMER = {"name": "customer", "pattern": r"CUST-\d{10}", "replacement": "[customer]"}
@@ -89,7 +90,7 @@ def test_a_facts_texts_are_masked_and_what_it_is_counted_by_is_not() -> None:
         attempt=1,
         message=f"no account {SECRET}",
     )
-    event = encode(Record(fact=fact, uid=SECRET, sequence_number=7, at_ns=1, run=SECRET))
+    event = encode(Record(event=fact, uid=SECRET, sequence_number=7, at_ns=1, run=SECRET))
     found = masked_event(
         event, section(CUSTOMER, attributes=(names.ATTRIBUTES["message"], names.ATTRIBUTES["category"]))
     )
@@ -100,6 +101,16 @@ def test_a_facts_texts_are_masked_and_what_it_is_counted_by_is_not() -> None:
     assert found.attributes[names.UID] == SECRET
     assert SECRET not in found.body
     assert masked_event(event, NOTHING_MORE) is event
+
+
+def test_hidden_attribute_is_masked_at_every_depth() -> None:
+    hidden, shown = {"customer.email": "ana@example.org"}, {"customer.plan": "gold"}
+    nested = {"one": hidden | shown, "several": [hidden, [shown | hidden]]}
+    given = hidden | {"order": nested}
+    event = WireEvent(event_name="recovery.run_started", severity=9, at_ns=1, attributes=given, body="")
+    found = masked_event(event, section(attributes=("customer.email",))).attributes
+    masked = {"customer.email": MASK}
+    assert found == masked | {"order": {"one": masked | shown, "several": [masked, [shown | masked]]}}
 
 
 def test_what_facts_are_folded_by_cannot_be_hidden_whole() -> None:

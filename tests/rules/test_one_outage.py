@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.one_outage import Backend, Part, are_one, wholes
-from recovery_ops.rules.outages import BOUNDS, Interval
+from recovery_ops.rules.incidents.detection import BOUNDS, Interval
+from recovery_ops.rules.incidents.merging import Backend, Part, are_one, wholes
 
 LARGE, SMALL = Backend("helios", "large", ""), Backend("helios", "small", "")
 TOOL, OTHER = Backend("helios", "", ""), Backend("atlas", "large", "")

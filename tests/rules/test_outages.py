@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.knobs import Problem
-from recovery_ops.rules.outages import (
+from recovery_ops.rules.incidents.detection import (
     BOUNDS,
     Hit,
     Interval,
@@ -24,6 +23,7 @@ from recovery_ops.rules.outages import (
     parse_outage_bounds,
     regional_outages,
 )
+from recovery_ops.rules.policy.settings import Problem
 
 
 def burst(start: float, *, count: int = 5, gap_s: float = 1.0, runs: int = 2, instances: int = 1) -> list[Hit]:

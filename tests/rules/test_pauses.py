@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.intent import Desired, Pause
+from recovery_ops.rules.desired_state import PAUSE, STOP, Desired, Pause
 
 SERVICES, INSTANCES = ("research", "billing"), ("r-0", "r-1")
 
@@ -41,6 +41,24 @@ def test_of_several_the_one_that_holds_longest_is_told() -> None:
     assert Desired(pauses=(long, for_ever, short)).pause_of(0.0, service="research", instance="r-0") is for_ever
 
 
+@pytest.mark.parametrize(
+    ("held", "at", "kind"),
+    [
+        ((pause(), pause(expires_at=10.0, kind=STOP)), 9.9, STOP),
+        ((pause(expires_at=10.0, kind=STOP), pause(instance="r-0", expires_at=90.0)), 9.9, STOP),
+        ((pause(instance="r-0", kind=STOP), pause(expires_at=90.0)), 9.9, STOP),
+        ((pause(), pause(expires_at=10.0, kind=STOP)), 10.0, PAUSE),
+        ((pause(expires_at=5.0, kind=STOP), pause(instance="r-0", expires_at=10.0, kind=STOP)), 7.0, STOP),
+        ((pause(instance="r-1", kind=STOP), pause()), 9.9, PAUSE),
+        ((pause(expires_at=10.0, kind=STOP),), 10.0, None),
+    ],
+)
+def test_stop_wins_over_pauses_until_its_end(held: tuple[Pause, ...], at: float, kind: str | None) -> None:
+    found = Desired(pauses=held).pause_of(at, service="research", instance="r-0")
+    assert (found and found.kind) == kind
+    assert (found is not None and found.is_stop) is (kind == STOP)
+
+
 PAUSES = st.lists(
     st.builds(
         Pause,
@@ -49,6 +67,7 @@ PAUSES = st.lists(
         instance=st.sampled_from(("", *INSTANCES)),
         expires_at=st.none() | st.floats(0, 100),
         revision=st.integers(0, 3),
+        kind=st.sampled_from([PAUSE, STOP]),
     ),
     max_size=5,
 )

@@ -8,26 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.knobs import KNOBS, fault_of
-from recovery_ops.rules.policy import (
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.policy.model import (
     BUILT_IN,
     FAIL_CLOSED,
-    Knobs,
     Policy,
     PolicyInvalid,
+    Settings,
     document_of,
-    knobs_document,
     parse_policy,
+    settings_document,
 )
-from recovery_ops.rules.retry_table import Again
-from recovery_ops.rules.scope import Place
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.policy.retry_table import Again
+from recovery_ops.rules.policy.scope import Place
+from recovery_ops.rules.policy.settings import SETTINGS, fault_of
 
 PLACE = Place(service="research", instance="r-1", operation="search", breaker="search")
 
 
-def rule(scope: dict[str, str], **knobs: Any) -> dict[str, Any]:
-    return {"id": "-".join(scope.values()) or "all", "scope": scope, "knobs": knobs}
+def rule(scope: dict[str, str], **settings: Any) -> dict[str, Any]:
+    return {"id": "-".join(scope.values()) or "all", "scope": scope, "settings": settings}
 
 
 def policy(*rules: dict[str, Any], **more: Any) -> Policy:
@@ -35,8 +35,8 @@ def policy(*rules: dict[str, Any], **more: Any) -> Policy:
 
 
 def test_a_whole_number_that_json_wrote_as_a_float_is_whole_where_it_is_obeyed() -> None:
-    whole = [name for name, knob in KNOBS.items() if knob.kind == "whole"]
-    found = policy(rule({}, **dict.fromkeys(whole, 1.0))).rules[0].knobs
+    whole = [name for name, setting in SETTINGS.items() if setting.kind == "whole"]
+    found = policy(rule({}, **dict.fromkeys(whole, 1.0))).rules[0].settings
     assert {type(getattr(found, name)) for name in whole} == {int}
 
 
@@ -45,22 +45,22 @@ def test_the_built_in_policy_survives_its_document() -> None:
 
 
 def test_a_live_rule_beats_the_code_and_the_code_beats_the_defaults() -> None:
-    code = Knobs(max_retries=5, base_delay_s=2.0)
+    code = Settings(max_retries=5, base_delay_s=2.0)
     found = policy(rule({"operation": "search"}, max_retries=1)).for_operation(PLACE, code=code)
-    assert found.knobs.max_retries == 1
-    assert found.knobs.base_delay_s == 2.0
-    assert found.knobs.max_retries_background == 3
+    assert found.settings.max_retries == 1
+    assert found.settings.base_delay_s == 2.0
+    assert found.settings.max_retries_background == 3
     assert found.winning_rules == ("search",)
 
 
-def test_specific_rules_win_knob_by_knob() -> None:
+def test_specific_rules_win_setting_by_setting() -> None:
     found = policy(
         rule({"instance": "r-1"}, jitter=0.0),
         rule({"operation": "search"}, max_retries=1, jitter=0.1, base_delay_s=3.0),
         rule({}, max_retries=7, delay_cap_s=5.0),
     ).for_operation(PLACE)
-    assert (found.knobs.jitter, found.knobs.max_retries, found.knobs.base_delay_s) == (0.0, 1, 3.0)
-    assert found.knobs.delay_cap_s == 5.0
+    assert (found.settings.jitter, found.settings.max_retries, found.settings.base_delay_s) == (0.0, 1, 3.0)
+    assert found.settings.delay_cap_s == 5.0
     assert found.winning_rules == ("r-1", "search", "all")
 
 
@@ -146,20 +146,20 @@ def test_a_cycle_of_fallbacks_is_one_that_some_agent_would_go_through(
     assert [one.path for one in refused.value.problems] == [f"rules[{at}].fallbacks" for at in looping]
 
 
-@given(st.dictionaries(st.sampled_from(list(KNOBS)), st.none() | st.booleans() | st.floats() | st.text(max_size=3)))
-def test_any_knobs_are_refused_or_read_never_half(given_knobs: dict[str, Any]) -> None:
-    faults = {name: fault_of(KNOBS[name], value) for name, value in given_knobs.items() if value is not None}
+@given(st.dictionaries(st.sampled_from(list(SETTINGS)), st.none() | st.booleans() | st.floats() | st.text(max_size=3)))
+def test_any_settings_are_refused_or_read_never_half(given_settings: dict[str, Any]) -> None:
+    faults = {name: fault_of(SETTINGS[name], value) for name, value in given_settings.items() if value is not None}
     faulty = {name for name, fault in faults.items() if fault}
     if faulty:
         with pytest.raises(PolicyInvalid) as refused:
-            policy(rule({}, **given_knobs))
+            policy(rule({}, **given_settings))
         assert {problem.path.rsplit(".")[-1] for problem in refused.value.problems} == faulty
         return
-    found = policy(rule({}, **given_knobs))
-    assert set(knobs_document(found.rules[0].knobs)) == set(faults)
+    found = policy(rule({}, **given_settings))
+    assert set(settings_document(found.rules[0].settings)) == set(faults)
 
 
-def test_every_knob_has_a_field_and_a_fail_closed_value() -> None:
-    assert set(KNOBS) == set(knobs_document(FAIL_CLOSED))
-    for name, value in knobs_document(FAIL_CLOSED).items():
-        assert fault_of(KNOBS[name], value) == ""
+def test_every_setting_has_a_field_and_a_fail_closed_value() -> None:
+    assert set(SETTINGS) == set(settings_document(FAIL_CLOSED))
+    for name, value in settings_document(FAIL_CLOSED).items():
+        assert fault_of(SETTINGS[name], value) == ""

@@ -15,19 +15,19 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
 import recovery_ops.rules as room
-from recovery_ops.control.policy_form import sections_of
-from recovery_ops.rules.in_force import of_operation, of_process
-from recovery_ops.rules.knobs import KNOBS
-from recovery_ops.rules.policy import BUILT_IN, FAIL_CLOSED, PolicyInvalid, parse_policy, whole_document_of
-from recovery_ops.rules.schema import policy_schema
-from recovery_ops.rules.scope import Place
-from recovery_ops.rules.words import Category
+from recovery_ops.control.policies.form import sections_of
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.policy.effective_settings import of_operation, of_process
+from recovery_ops.rules.policy.model import BUILT_IN, FAIL_CLOSED, PolicyInvalid, parse_policy, whole_document_of
+from recovery_ops.rules.policy.schema import policy_schema
+from recovery_ops.rules.policy.scope import Place
+from recovery_ops.rules.policy.settings import SETTINGS
 from tests.support.processes import ROOT
 
 DECISION = ROOT / "docs" / "decisions" / "0048-what-no-policy-edits.md"
 HERE = Place(service="", instance="", operation="search")
 
-KNOBS_OF_THE_RULES: dict[str, tuple[Any, Any]] = {
+SETTINGS_OF_THE_RULES: dict[str, tuple[Any, Any]] = {
     "base_delay_s": (0.5, 0.7),
     "backoff_factor": (2.0, 3.0),
     "delay_cap_s": (32.0, 20.0),
@@ -39,6 +39,7 @@ KNOBS_OF_THE_RULES: dict[str, tuple[Any, Any]] = {
     "sliding_window_size": (20, 30),
     "minimum_number_of_calls": (10, 12),
     "consecutive_failures": (5, 7),
+    "consecutive_failures_with_fallback": (4, 2),
     "wait_duration_in_open_s": (60.0, 30.0),
     "permitted_calls_in_half_open": (1, 2),
     "max_wait_in_half_open_s": (10.0, 5.0),
@@ -46,6 +47,11 @@ KNOBS_OF_THE_RULES: dict[str, tuple[Any, Any]] = {
     "model_cooldown_s": (60.0, 90.0),
     "overflow_floor_tokens": (3000, 2000),
     "overflow_margin_tokens": (0, 10),
+    "max_wait_before_fallback_s": (10.0, 5.0),
+    "quota_rest_s": (900.0, 60.0),
+    "stop_on_exhausted": (False, True),
+    "retry_ratio": (0.2, 0.1),
+    "min_retries_per_s": (10.0, 1.0),
 }
 """What holds where nobody said anything, and something else."""
 
@@ -58,6 +64,10 @@ KINDS_OF_THE_RULES = {
     ("document", "call_deadline_s"): 60.0,
     ("sandbox", "call_deadline_s"): 120.0,
     ("model", "call_deadline_s"): 120.0,
+    ("model", "response_timeout_s"): 30.0,
+    ("model", "first_token_timeout_s"): 12.0,
+    ("model", "stall_timeout_s"): 15.0,
+    ("model", "consecutive_failures_with_fallback"): 3,
 }
 
 SECTIONS_OF_THE_RULES: dict[str, tuple[Any, Any]] = {
@@ -80,6 +90,9 @@ SECTIONS_OF_THE_RULES: dict[str, tuple[Any, Any]] = {
     "guards.step_factor": (3.0, 4.0),
     "guards.input_share": (0.75, 0.5),
     "guards.outside_chars": (300, 100),
+    "guards.repeats_before_warning": (3, 4),
+    "guards.repeats_before_stop": (5, 6),
+    "guards.repeat_action": ("stop", "ask"),
     "playbook.transient_timeout.delays_s": ([0.2, 0.6, 1.8], [0.5]),
     "playbook.server_error_5xx.delays_s": ([0.5, 2.0], [1.0]),
 }
@@ -98,33 +111,33 @@ def saying(path: str, value: Any) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("name", sorted(KNOBS_OF_THE_RULES))
-def test_a_number_of_one_operation_is_a_knob_that_is_shown_and_told(name: str) -> None:
-    usual, other = KNOBS_OF_THE_RULES[name]
+@pytest.mark.parametrize("name", sorted(SETTINGS_OF_THE_RULES))
+def test_a_number_of_one_operation_is_a_setting_that_is_shown_and_told(name: str) -> None:
+    usual, other = SETTINGS_OF_THE_RULES[name]
     assert getattr(FAIL_CLOSED, name) == usual
-    document = {"rules": [{"id": "r", "scope": {"operation": "search"}, "knobs": {name: other}}]}
+    document = {"rules": [{"id": "r", "scope": {"operation": "search"}, "settings": {name: other}}]}
     policy = parse_policy(document).for_operation(HERE)
-    assert getattr(policy.knobs, name) == other
+    assert getattr(policy.settings, name) == other
     assert of_operation(policy, fallbacks=None)[name] == other
     assert name in fields_of(document, "defaults.operation")
     assert Draft202012Validator(policy_schema()).is_valid(document)
     with pytest.raises(PolicyInvalid) as refused:
-        parse_policy({"rules": [{"scope": {}, "knobs": {name: "much"}}]})
-    assert [one.path for one in refused.value.problems] == [f"rules[0].knobs.{name}"]
+        parse_policy({"rules": [{"scope": {}, "settings": {name: "much"}}]})
+    assert [one.path for one in refused.value.problems] == [f"rules[0].settings.{name}"]
 
 
-def test_no_knob_is_forgotten_here() -> None:
+def test_no_setting_is_forgotten_here() -> None:
     beyond = {"persistent", "fallback_allowed", "retry_capacity_errors", "retry_budget", "least_importance"}
     slow = {"slow_call_rate_threshold", "slow_call_duration_s"}
-    assert {*KNOBS} == {*KNOBS_OF_THE_RULES, *beyond, *slow, *(name for _, name in KINDS_OF_THE_RULES)}
+    assert {*SETTINGS} == {*SETTINGS_OF_THE_RULES, *beyond, *slow, *(name for _, name in KINDS_OF_THE_RULES)}
 
 
 @pytest.mark.parametrize(("kind", "name"), sorted(KINDS_OF_THE_RULES))
 def test_a_number_of_a_kind_of_operation_is_a_default(kind: str, name: str) -> None:
     usual = KINDS_OF_THE_RULES[kind, name]
-    assert getattr(BUILT_IN.for_operation(HERE, kind=kind).knobs, name) == usual
+    assert getattr(BUILT_IN.for_operation(HERE, kind=kind).settings, name) == usual
     told = parse_policy({"defaults": {kind: {name: usual + 1}}}).for_operation(HERE, kind=kind)
-    assert getattr(told.knobs, name) == usual + 1
+    assert getattr(told.settings, name) == usual + 1
 
 
 @pytest.mark.parametrize("path", sorted(SECTIONS_OF_THE_RULES))
@@ -215,7 +228,7 @@ def _is_about_numbers(value: object) -> bool:
     return isinstance(value, frozenset | tuple | list | dict) and any(isinstance(one, int | Category) for one in value)
 
 
-def test_every_number_of_the_code_is_a_knobs_or_has_its_reason() -> None:
+def test_every_number_of_the_code_is_a_settings_or_has_its_reason() -> None:
     decided = set(re.findall(r"`(_?[A-Z][A-Z_]+)`", DECISION.read_text()))
     left = {(module, name) for module, name in constants() if name not in decided}
     assert left == set(), "put it in the policy, or say in decision 0048 why no policy may edit it"

@@ -1,4 +1,4 @@
-"""The sections of a policy beside its knobs: read, refused with the path to each fault, and written back."""
+"""The sections of a policy beside its settings: read, refused with the path to each fault, and written back."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.budget import DEFAULT_LIMITS, GuardLimits
-from recovery_ops.rules.escalation_terms import BUILT_IN_TERMS, Terms
-from recovery_ops.rules.escalations import ALWAYS, BUILT_IN_ESCALATIONS, Asking
-from recovery_ops.rules.failures import Failure
-from recovery_ops.rules.importance import ORDER
-from recovery_ops.rules.policy import BUILT_IN, Policy, PolicyInvalid, document_of, parse_policy
-from recovery_ops.rules.retry import decide_retry
-from recovery_ops.rules.retry_table import NEVER_AGAIN
-from recovery_ops.rules.scope import Place
-from recovery_ops.rules.tools.caution import ToolRule
-from recovery_ops.rules.verdicts import BUILT_IN_PLAYBOOK, Play
-from recovery_ops.rules.words import CAPACITY, Category, Compensation, Evidence, Importance, Verdict
+from recovery_ops.rules.classification.classify import Failure
+from recovery_ops.rules.enums import CAPACITY, Category, Compensation, Evidence, Importance, Verdict
+from recovery_ops.rules.playbook.verdicts import BUILT_IN_PLAYBOOK, Play
+from recovery_ops.rules.policy.escalation_rules import ALWAYS, BUILT_IN_ESCALATIONS, Asking
+from recovery_ops.rules.policy.escalation_terms import BUILT_IN_TERMS, Terms
+from recovery_ops.rules.policy.load_shedding import ORDER
+from recovery_ops.rules.policy.model import BUILT_IN, Policy, PolicyInvalid, document_of, parse_policy
+from recovery_ops.rules.policy.retry_table import NEVER_AGAIN
+from recovery_ops.rules.policy.scope import Place
+from recovery_ops.rules.resilience.retry import decide_retry
+from recovery_ops.rules.run_limits import DEFAULT_LIMITS, GuardLimits
+from recovery_ops.rules.tools.policy_limits import ToolRule
 
 PLACE = Place(service="research", instance="r-1", operation="search", breaker="search")
 PLAYBOOK = document_of(BUILT_IN)["playbook"]
@@ -134,7 +134,7 @@ def test_what_is_always_asked_is_asked_whatever_a_document_leaves_out(category: 
 def test_less_important_work_is_shed_first(least: Importance) -> None:
     document = {
         "importance": {one.value: one.value for one in ORDER},
-        "rules": [{"scope": {"operation": "search"}, "knobs": {"least_importance": least.value}}],
+        "rules": [{"scope": {"operation": "search"}, "settings": {"least_importance": least.value}}],
     }
     policy = parse_policy(document).for_operation(PLACE)
     passing = [one for one in ORDER if not policy.sheds(one.value)]
@@ -142,8 +142,8 @@ def test_less_important_work_is_shed_first(least: Importance) -> None:
 
 
 def test_who_waits_is_critical_and_all_other_work_sheddable_unless_a_document_says_so() -> None:
-    knobs = {"least_importance": "critical"}
-    policy = parse_policy({"rules": [{"scope": {}, "knobs": knobs}]}).for_operation(PLACE)
+    settings = {"least_importance": "critical"}
+    policy = parse_policy({"rules": [{"scope": {}, "settings": settings}]}).for_operation(PLACE)
     assert not policy.sheds("main_agent")
     assert policy.sheds("titles")
     assert policy.sheds("")

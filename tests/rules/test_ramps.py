@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.fleet_bounds import RampBounds
-from recovery_ops.rules.ramps import Go, Member, judge, steps_of
+from recovery_ops.rules.fleet.reset_ramp import Go, Member, judge, steps_of
+from recovery_ops.rules.policy.fleet_settings import RampBounds
 
 BOUNDS = RampBounds(least_calls=20, least_time_s=30, patience_s=600)
 
@@ -61,20 +61,20 @@ BUSY = member("search on research/r-8", closed_for_s=5, calls=20)
 @pytest.mark.parametrize(
     ("members", "in_step_s", "go", "says"),
     [
-        ([WELL], 40, Go.STEP, "The one that was reset stays closed."),
+        ([WELL], 40, Go.STEP, "stays closed."),
         ([BUSY], 5, Go.STEP, "stays closed"),
         ([FRESH], 5, Go.WAIT, "research/r-7 needs 20 calls or 30 s closed"),
-        ([WELL, FRESH], 5, Go.WAIT, "1 of 2 have shown that they stay closed"),
-        ([DEAF], 5, Go.WAIT, "research/r-5 did not say yet that the reset has arrived"),
-        ([OPEN], 5, Go.WAIT, "research/r-6 did not close yet"),
-        ([WELL, AWAY], 40, Go.STEP, "1 cannot be reached and reset when they come back"),
-        ([AWAY], 40, Go.WAIT, "Nobody that was reset can be reached"),
-        ([], 40, Go.WAIT, "Nobody that was reset can be reached"),
-        ([WELL, OPENED], 40, Go.HALT, "research/r-3 opened again 12 s after its reset."),
-        ([LATER, OPENED, FRESH], 5, Go.HALT, "research/r-3 opened again 12 s after its reset, and 1 more."),
-        ([WELL, DEAF], 601, Go.HALT, "No evidence in 10 min: search on research/r-5 did not say"),
-        ([], 601, Go.HALT, "none of those that were reset is there any more"),
-        ([AWAY], 601, Go.HALT, "research/r-4 cannot be reached"),
+        ([WELL, FRESH], 5, Go.WAIT, "1 of 2 stay closed"),
+        ([DEAF], 5, Go.WAIT, "research/r-5 pending"),
+        ([OPEN], 5, Go.WAIT, "research/r-6 not closed"),
+        ([WELL, AWAY], 40, Go.STEP, "1 unreachable"),
+        ([AWAY], 40, Go.WAIT, "unreachable"),
+        ([], 40, Go.WAIT, "unreachable"),
+        ([WELL, OPENED], 40, Go.HALT, "research/r-3 reopened 12 s after its reset."),
+        ([LATER, OPENED, FRESH], 5, Go.HALT, "research/r-3 reopened 12 s after its reset, and 1 more."),
+        ([WELL, DEAF], 601, Go.HALT, "No evidence in 10 min: search on research/r-5 pending"),
+        ([], 601, Go.HALT, "no reset breaker is left"),
+        ([AWAY], 601, Go.HALT, "research/r-4 unreachable"),
     ],
 )
 def test_what_a_step_came_to(members: list[Member], in_step_s: float, go: Go, says: str) -> None:
@@ -122,3 +122,9 @@ def test_no_step_without_evidence_and_none_after_a_reopening(
         assert all(one.stays_closed(BOUNDS) for one in reachable)
         assert (opinion.go is Go.DONE) == (step == 4)
     assert opinion == judge(members[::-1], step=step, steps=4, in_step_s=in_step_s, bounds=BOUNDS)
+
+
+def test_patience_lasts_up_to_its_bound() -> None:
+    bounds, silent = RampBounds(), Member(name="a", since_reset_s=1.0, is_reachable=False)
+    for over_s, go in ((0.0, Go.WAIT), (0.1, Go.HALT)):
+        assert judge([silent], step=1, steps=2, in_step_s=bounds.patience_s + over_s, bounds=bounds).go is go

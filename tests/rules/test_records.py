@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 import pytest
 
 import recovery_ops.rules
-from recovery_ops.rules.patterns import compiled
-from recovery_ops.rules.records import dataclass
+from recovery_ops.rules.lazy_dataclass import dataclass
+from recovery_ops.rules.lazy_patterns import compiled
 
 HEAVY = {"asyncio", "concurrent.futures", "hashlib", "pickle", "platform", "socket", "ssl", "uuid"}
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
-from recovery_ops.rules.knobs import KNOBS
-from recovery_ops.rules.policy import BUILT_IN, PolicyInvalid, document_of, parse_policy
-from recovery_ops.rules.schema import policy_schema
+from recovery_ops.rules.policy.model import BUILT_IN, PolicyInvalid, document_of, parse_policy
+from recovery_ops.rules.policy.schema import policy_schema
+from recovery_ops.rules.policy.settings import SETTINGS
 
 VALIDATOR = Draft202012Validator(policy_schema())
 VALUES = st.one_of(
@@ -32,11 +32,11 @@ def test_it_is_a_schema_and_the_built_in_policy_fits_it() -> None:
     assert VALIDATOR.is_valid(document_of(BUILT_IN))
 
 
-@given(st.dictionaries(st.sampled_from(sorted(KNOBS)), VALUES, max_size=4))
-def test_knobs_fit_the_schema_exactly_when_agents_take_them(knobs: dict[str, Any]) -> None:
-    document = {"rules": [{"id": "mine", "scope": {"operation": "a"}, "knobs": knobs}]}
+@given(st.dictionaries(st.sampled_from(sorted(SETTINGS)), VALUES, max_size=4))
+def test_settings_fit_the_schema_exactly_when_agents_take_them(settings: dict[str, Any]) -> None:
+    document = {"rules": [{"id": "mine", "scope": {"operation": "a"}, "settings": settings}]}
     assert VALIDATOR.is_valid(document) == is_taken(document)
-    assert VALIDATOR.is_valid({"defaults": {"model": knobs}}) == is_taken({"defaults": {"model": knobs}})
+    assert VALIDATOR.is_valid({"defaults": {"model": settings}}) == is_taken({"defaults": {"model": settings}})
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_what_agents_refuse_does_not_fit(document: Any) -> None:
     assert not VALIDATOR.is_valid(document)
 
 
-def test_every_knob_says_what_it_is() -> None:
-    said = policy_schema()["properties"]["rules"]["items"]["properties"]["knobs"]["properties"]
-    assert said.keys() == KNOBS.keys()
+def test_every_setting_says_what_it_is() -> None:
+    said = policy_schema()["properties"]["rules"]["items"]["properties"]["settings"]["properties"]
+    assert said.keys() == SETTINGS.keys()
     assert all(one["description"] for one in said.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recovery_ops.rules.scope import Place, Scope
+from recovery_ops.rules.policy.scope import Place, Scope
 
 
 def holds(pattern: str, name: str) -> bool:

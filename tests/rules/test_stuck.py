@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.fleet_bounds import StuckBounds
-from recovery_ops.rules.policy import FAIL_CLOSED, Knobs
-from recovery_ops.rules.stuck import Kind, Seen, findings
-from recovery_ops.rules.words import BREAKER_COUNTS, Category
+from recovery_ops.rules.enums import BREAKER_COUNTS, Category
+from recovery_ops.rules.fleet.stuck_breakers import Kind, Seen, findings
+from recovery_ops.rules.policy.fleet_settings import StuckBounds
+from recovery_ops.rules.policy.model import FAIL_CLOSED, Settings
 
 BOUNDS = StuckBounds(half_open_s=300, idle_open_s=900, uncounted_failures=20, uncounted_share=0.5)
 ALL_FAIL = {Category.INVALID_REQUEST: 30}
-RATE_ALONE = Knobs(consecutive_failures=0).over(FAIL_CLOSED)
-RARE = Knobs(sliding_window_type="time_based", sliding_window_size=60).over(RATE_ALONE)
+RATE_ALONE = Settings(consecutive_failures=0).over(FAIL_CLOSED)
+RARE = Settings(sliding_window_type="time_based", sliding_window_size=60).over(RATE_ALONE)
 
 
-def kinds(seen: Seen, knobs: Knobs = FAIL_CLOSED) -> list[str]:
-    return [one.kind.value for one in findings(seen, BOUNDS, knobs)]
+def kinds(seen: Seen, settings: Settings = FAIL_CLOSED) -> list[str]:
+    return [one.kind.value for one in findings(seen, BOUNDS, settings)]
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,8 @@ def kinds(seen: Seen, knobs: Knobs = FAIL_CLOSED) -> list[str]:
         ({"closed": 3, "attempts": 30, "failures": ALL_FAIL}, ["failures_not_counted"]),
         ({"closed": 3, "attempts": 30, "failures": ALL_FAIL, "idle_s": 300}, []),
         ({"closed": 3, "attempts": 61, "failures": ALL_FAIL}, []),
+        ({"closed": 3, "attempts": 60, "failures": ALL_FAIL}, ["failures_not_counted"]),
+        ({"closed": 3, "attempts": 20, "failures": {Category.INVALID_REQUEST: 20}}, ["failures_not_counted"]),
         ({"closed": 3, "attempts": 19, "failures": {Category.INVALID_REQUEST: 19}}, []),
         ({"closed": 3, "attempts": 0, "failures": ALL_FAIL}, []),
         ({"closed": 2, "open": 1, "attempts": 30, "failures": ALL_FAIL}, []),
@@ -55,46 +57,42 @@ TIMEOUTS = Seen(closed=3, attempts=30, failures={Category.TIMEOUT: 30})
 
 
 @pytest.mark.parametrize(
-    ("knobs", "why"),
+    ("settings", "why"),
     [
-        (Knobs(failure_rate_threshold=0).over(RATE_ALONE), "it has no limit for failures"),
-        (Knobs(minimum_number_of_calls=50).over(RATE_ALONE), "its window holds 20 calls, and 50 are needed"),
-        (RARE, "each instance makes about 0.7 calls in its window of 60 s, and 10 are needed"),
+        (Settings(failure_rate_threshold=0).over(RATE_ALONE), "no failure threshold"),
+        (Settings(minimum_number_of_calls=50).over(RATE_ALONE), "20 calls, but minimum_number_of_calls is 50"),
+        (RARE, "about 0.7 calls per 60 s window, but minimum_number_of_calls is 10"),
     ],
 )
-def test_a_limit_that_is_never_reached_is_told(knobs: Knobs, why: str) -> None:
-    [one] = findings(TIMEOUTS, BOUNDS, knobs)
+def test_a_limit_that_is_never_reached_is_told(settings: Settings, why: str) -> None:
+    [one] = findings(TIMEOUTS, BOUNDS, settings)
     assert why in one.sentence
     assert one.advice
 
 
-@pytest.mark.parametrize("knobs", [FAIL_CLOSED, RATE_ALONE, Knobs(minimum_number_of_calls=1).over(RARE)])
-def test_a_limit_that_can_be_reached_is_not(knobs: Knobs) -> None:
-    assert kinds(Seen(closed=1, attempts=900, failures={Category.TIMEOUT: 900}), knobs) == []
+@pytest.mark.parametrize("settings", [FAIL_CLOSED, RATE_ALONE, Settings(minimum_number_of_calls=1).over(RARE)])
+def test_a_limit_that_can_be_reached_is_not(settings: Settings) -> None:
+    assert kinds(Seen(closed=1, attempts=900, failures={Category.TIMEOUT: 900}), settings) == []
 
 
 def test_the_sentence_names_what_does_not_count() -> None:
     seen = Seen(closed=3, attempts=150, failures={Category.RATE_LIMITED: 120, Category.INVALID_REQUEST: 20})
     [one] = findings(seen, BOUNDS)
-    assert one.sentence == (
-        "140 of 150 attempts failed in the last 15m 00s, and none of these failures counts for the breaker: "
-        "120 rate_limited, 20 invalid_request."
-    )
+    said = ("140 of 150", "15m 00s", "120 rate_limited, 20 invalid_request")
+    assert [part for part in said if part not in one.sentence] == []
 
 
 def test_failures_that_were_told_before_their_attempts_were_counted_are_not_made_fewer() -> None:
     [one] = findings(Seen(closed=1, attempts=30, window_s=1040.0, failures={Category.RATE_LIMITED: 35}), BOUNDS)
-    assert one.sentence == (
-        "35 failures were told and 30 attempts counted so far in the last 17m 20s, and none of these failures "
-        "counts for the breaker: 35 rate_limited."
-    )
+    said = ("35 failures, 30 attempts", "17m 20s", "35 rate_limited")
+    assert [part for part in said if part not in one.sentence] == []
 
 
 def test_why_it_stays_half_open_depends_on_who_calls() -> None:
     [silent] = findings(Seen(half_open=2, half_open_for_s=720, idle_s=950), BOUNDS)
-    assert silent.sentence == "Half-open on 2 instances for 12 min: nobody calls it, so no probe is made."
+    assert [part for part in ("2 instances", "12 min", "no calls") if part not in silent.sentence] == []
     [busy] = findings(Seen(half_open=1, half_open_for_s=720), BOUNDS)
-    assert "its probes neither succeed nor fail" in busy.sentence
+    assert "probes neither succeed nor fail" in busy.sentence
 
 
 @given(

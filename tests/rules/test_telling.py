@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.telling import CALM, Held, Phase, Quiet, Sent, Severity, due_at
+from recovery_ops.rules.notifications.grouping import CALM, Held, Phase, Quiet, Sent, Severity, due_at
 
 BEGAN, ENDED, TOLD = Phase.BEGAN, Phase.ENDED, Phase.TOLD
 
@@ -113,3 +113,16 @@ def test_severities_are_in_order() -> None:
     assert Severity.CRITICAL.reaches(Severity.WARNING)
     assert Severity.INFO.reaches(Severity.INFO)
     assert not Severity.WARNING.reaches(Severity.CRITICAL)
+
+
+def test_more_messages_than_the_bound_wait_for_the_last_ones() -> None:
+    sent = [Sent(10.0 * number, TOLD) for number in range(CALM.most + 1)]
+    assert due_at([flappy(50.0, TOLD)], sent, now=60.0) == sent[-CALM.most].at + CALM.flap_s
+
+
+@pytest.mark.parametrize(("begins", "ends"), [(time(22), time(7)), (time(7), time(22))])
+def test_quiet_hours_hold_from_begin_until_end(begins: time, ends: time) -> None:
+    quiet, day = Quiet(begins=begins, ends=ends), datetime(2027, 3, 1, tzinfo=UTC)
+    end = quiet.until(datetime.combine(day, begins, tzinfo=UTC))
+    assert end == datetime.combine(day.replace(day=2 if begins > ends else 1), ends, tzinfo=UTC)
+    assert quiet.until(end) is None

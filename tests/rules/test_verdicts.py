@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.failures import Failure
-from recovery_ops.rules.knobs import Problem
-from recovery_ops.rules.verdicts import (
+from recovery_ops.rules.classification.classify import Failure
+from recovery_ops.rules.enums import VERDICT_OF, Category, Compensation, Evidence, Verdict
+from recovery_ops.rules.playbook.verdicts import (
     BUILT_IN_PLAYBOOK,
     MAY_ANSWER,
     UNPROVEN,
@@ -19,7 +19,7 @@ from recovery_ops.rules.verdicts import (
     parse_playbook,
     playbook_document,
 )
-from recovery_ops.rules.words import VERDICT_OF, Category, Compensation, Evidence, Verdict
+from recovery_ops.rules.policy.settings import Problem
 
 C = Compensation
 
@@ -109,7 +109,7 @@ def test_no_document_means_the_built_in_playbook() -> None:
         (
             document_with(policy_denied={"compensation": "deprecate_tool_call"}),
             "policy_denied.compensation",
-            "is escalate_to_human",
+            "escalate_to_human",
         ),
         (document_with(policy_denied={"compensation": "escalate_to_human"}), "policy_denied.queue", "queue"),
         (

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 import pytest
 
-from recovery_ops.rules import facts
-from recovery_ops.rules.intent import Abort, Desired
-from recovery_ops.rules.words import RunStatus
-from recovery_ops.runtime import RunCancelled, run_tool
+from recovery_ops.rules import events
+from recovery_ops.rules.desired_state import Abort, Desired
+from recovery_ops.rules.enums import RunStatus
+from recovery_ops.runtime import RunCancelled
 from recovery_ops.runtime.testing import Lab
 from tests.runtime.tools.toolboxes import open_tool, registry_of, use
+from tests.support.forked import in_child
 
 WHY = "it writes to the wrong customer"
 
@@ -30,25 +32,25 @@ def wanted(*runs: str, revision: int = 7) -> Desired:
 def endings(lab: Lab) -> dict[str, RunStatus]:
     """How each run ended, by its name."""
     lab.recovery.flush()
-    return {one.name: one.status for one in lab.facts_of(facts.RunFinished)}
+    return {one.name: one.status for one in lab.events_of(events.RunFinished)}
 
 
 @pytest.mark.parametrize("is_task", [False, True])
 def test_a_wait_ends_at_once_and_says_who_wanted_that(lab: Lab, is_task: bool) -> None:
     script = lab.script(503)
-    said: dict[str, Any] = {"is_destructive": False, "base_delay_s": 25.0}
+    said: dict[str, Any] = {"idempotent": True, "base_delay": 25.0}
     lab.waker.at(7.0, lambda: lab.recovery.apply(wanted("r-1")))
     began = lab.clock.now()
 
     def thread() -> None:
-        with lab.recovery.run("refund", run_id="r-1", source="main_agent", deadline_s=1000.0):
+        with lab.recovery.run("refund", run_id="r-1", source="main_agent", timeout=1000.0):
             lab.recovery.guard("book", **said)(script)()
 
     async def task() -> None:
         async def answer() -> Any:
             return script()
 
-        async with lab.recovery.run("refund", run_id="r-1", source="main_agent", deadline_s=1000.0):
+        async with lab.recovery.run("refund", run_id="r-1", source="main_agent", timeout=1000.0):
             await lab.recovery.guard("book", **said)(answer)()
 
     with pytest.raises(RunCancelled, match=f"book was called off by ana: {WHY}") as caught:
@@ -61,7 +63,7 @@ def test_a_wait_ends_at_once_and_says_who_wanted_that(lab: Lab, is_task: bool) -
 
 
 def test_another_run_goes_on(lab: Lab) -> None:
-    guarded = lab.recovery.guard("book", is_destructive=False)(lab.script("one", "two"))
+    guarded = lab.recovery.guard("book", idempotent=True)(lab.script("one", "two"))
     with lab.recovery.run("mine", run_id="r-1"), lab.recovery.run("inner"):
         lab.recovery.apply(wanted("r-2"))
         assert guarded() == "one"
@@ -75,7 +77,7 @@ def test_what_is_inside_of_it_ends_too_and_gets_no_turn(lab: Lab) -> None:
     registry = registry_of(lab, open_tool("book", script))
     with lab.recovery.run(run_id="r-1"), lab.recovery.run() as inner:
         lab.recovery.apply(wanted("r-1"))
-        assert not run_tool(registry, use("book")).is_error
+        assert not registry.run_tool(use("book")).is_error
         with pytest.raises(RunCancelled, match="by ana"):
             inner.turn()
     assert script.calls == 0
@@ -99,3 +101,38 @@ def test_a_run_that_goes_by_the_name_of_another_is_counted_until_both_have_ended
         with pytest.raises(RunCancelled):
             lab.recovery.guard("book")(lab.script("done"))()
     assert not lab.recovery.runs_in_flight
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.parametrize("depth", [1, 2])
+def test_abort_reaches_forked_children(lab: Lab, depth: int) -> None:
+    script = lab.script(503)
+    call = lab.recovery.guard("book", idempotent=True, base_delay=25.0)(script)
+
+    def aborted() -> tuple[str, int, dict[str, RunStatus]]:
+        lab.waker.at(7.0, lambda: lab.recovery.apply(wanted("r-1")))
+        with pytest.raises(RunCancelled) as caught:
+            call()
+        with pytest.raises(RunCancelled):
+            call()
+        return caught.value.note, script.calls, endings(lab)
+
+    def deeper() -> Any:
+        return in_child(aborted)
+
+    with lab.recovery.run("refund", run_id="r-1", source="main_agent"), lab.recovery.run("part", run_id="r-2"):
+        assert in_child(aborted if depth == 1 else deeper) == (f"ana: {WHY}", 1, {})
+    assert endings(lab) == {"refund": RunStatus.SUCCEEDED, "part": RunStatus.SUCCEEDED}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_run_that_a_child_left_is_forgotten(lab: Lab) -> None:
+    call = lab.recovery.guard("book")(lab.script("booked"))
+
+    def leave() -> str:
+        run.__exit__(None, None, None)
+        lab.recovery.apply(wanted("r-1"))
+        return str(call())
+
+    with lab.recovery.run("refund", run_id="r-1", source="main_agent") as run:
+        assert in_child(leave) == "booked"

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.rules import facts
-from recovery_ops.rules.intent import Desired
-from recovery_ops.rules.policy import parse_policy
-from recovery_ops.runtime import RecoveryExhausted, RunCancelled, RunStopped, run_tool
+from recovery_ops.rules import events
+from recovery_ops.rules.desired_state import Desired
+from recovery_ops.rules.policy.model import parse_policy
+from recovery_ops.runtime import RecoveryExhausted, RunCancelled, StopRun
 from recovery_ops.runtime.testing import Lab
 from tests.runtime.tools.toolboxes import open_tool, registry_of, use
 
-HARMLESS: dict[str, Any] = {"is_destructive": False, "max_retries": 0}
+HARMLESS: dict[str, Any] = {"idempotent": True, "max_retries": 0}
 
 
 class Denied(Exception):
@@ -24,7 +24,7 @@ class Denied(Exception):
 
 @pytest.fixture
 def lab() -> Lab:
-    return Lab()
+    return Lab(reraise=False)
 
 
 @pytest.fixture(params=["thread", "task"])
@@ -33,14 +33,14 @@ def call(request: pytest.FixtureRequest, lab: Lab) -> Callable[..., Any]:
 
     def called(script: Any, *, source: str = "main_agent", deadline_s: float | None = None, **said: Any) -> Any:
         if request.param == "thread":
-            with lab.recovery.run(source=source, deadline_s=deadline_s):
+            with lab.recovery.run(source=source, timeout=deadline_s):
                 return lab.recovery.guard("book", **HARMLESS | said)(script)()
 
         async def task() -> Any:
             async def answer() -> Any:
                 return script()
 
-            async with lab.recovery.run(source=source, deadline_s=deadline_s):
+            async with lab.recovery.run(source=source, timeout=deadline_s):
                 return await lab.recovery.guard("book", **HARMLESS | said)(answer)()
 
         return asyncio.run(task())
@@ -54,9 +54,9 @@ def named(lab: Lab, **rows: Any) -> None:
 
 def test_the_users_yes_makes_the_call_once_more(lab: Lab, call: Callable[..., Any]) -> None:
     script = lab.script(Denied(), "booked")
-    asked: list[facts.Escalated] = []
+    asked: list[events.Escalated] = []
 
-    def hears(question: facts.Escalated) -> bool:
+    def hears(question: events.Escalated) -> bool:
         asked.append(question)
         return True
 
@@ -65,8 +65,8 @@ def test_the_users_yes_makes_the_call_once_more(lab: Lab, call: Callable[..., An
         ("book", "policy_review", "policy_denied", "deny")
     ]
     assert script.calls == 2
-    assert lab.facts_of(facts.Escalated) == []
-    assert [one.attempt for one in lab.facts_of(facts.AttemptSucceeded)] == [2]
+    assert lab.events_of(events.Escalated) == []
+    assert [one.attempt for one in lab.events_of(events.AttemptSucceeded)] == [2]
 
 
 @pytest.mark.parametrize("answer", [False, None, "yes", 1])
@@ -74,7 +74,7 @@ def test_anything_but_yes_leaves_the_failure(lab: Lab, call: Callable[..., Any],
     script = lab.script(Denied())
     with pytest.raises(RecoveryExhausted) as exhausted:
         call(script, ask_user=lambda question: answer)
-    assert (script.calls, exhausted.value.rungs) == (1, ("retry", "ask_a_person", "fail"))
+    assert (script.calls, exhausted.value.steps) == (1, ("retry", "ask_a_person", "fail"))
 
 
 def test_silence_is_the_default_answer(lab: Lab, call: Callable[..., Any]) -> None:
@@ -95,16 +95,16 @@ def test_in_background_the_queue_is_asked_with_a_deadline(lab: Lab, call: Callab
     named(lab, policy_denied={"queue": "policy_review", "deadline_s": 600})
     with pytest.raises(RecoveryExhausted):
         call(lab.script(Denied()), source="nightly", ask_user=lambda question: True)
-    (fact,) = lab.facts_of(facts.Escalated)
+    (fact,) = lab.events_of(events.Escalated)
     assert (fact.queue, fact.deadline_s, fact.default_action) == ("policy_review", 600.0, "deny")
 
 
 def test_what_an_upstream_forbids_is_not_the_users_to_allow(lab: Lab, call: Callable[..., Any]) -> None:
     script = lab.script(403)
-    with pytest.raises(RunStopped):
+    with pytest.raises(StopRun):
         call(script, ask_user=lambda question: True)
     assert script.calls == 1
-    assert [one.queue for one in lab.facts_of(facts.Escalated)] == ["policy_review"]
+    assert [one.queue for one in lab.events_of(events.Escalated)] == ["policy_review"]
 
 
 def test_other_failures_ask_only_where_a_queue_is_named_and_after_everything_else(
@@ -114,39 +114,39 @@ def test_other_failures_ask_only_where_a_queue_is_named_and_after_everything_els
         assert number == 0 or call(lab.script(ValueError()), fallback=fallback) == "cached"
     with pytest.raises(RecoveryExhausted):
         call(lab.script(ValueError()))
-    assert lab.facts_of(facts.Escalated) == []
+    assert lab.events_of(events.Escalated) == []
     named(lab, bug={"queue": "developers"})
     with pytest.raises(RecoveryExhausted) as exhausted:
         call(lab.script(ValueError()))
-    assert [one.queue for one in lab.facts_of(facts.Escalated)] == ["developers"]
-    assert exhausted.value.rungs == ("retry", "ask_a_person", "fail")
+    assert [one.queue for one in lab.events_of(events.Escalated)] == ["developers"]
+    assert exhausted.value.steps == ("retry", "ask_a_person", "fail")
 
 
 def test_a_hook_that_raises_is_told_and_counts_as_silence(lab: Lab, call: Callable[..., Any]) -> None:
-    def broken(question: facts.Escalated) -> bool:
+    def broken(question: events.Escalated) -> bool:
         raise OSError("no terminal")
 
     with pytest.raises(RecoveryExhausted):
         call(lab.script(Denied()), ask_user=broken)
-    assert [one.hook for one in lab.facts_of(facts.HookFailed)] == ["ask_user"]
+    assert [one.hook for one in lab.events_of(events.HookFailed)] == ["ask_user"]
 
 
 def test_deadlines_stand_still_while_a_person_thinks(lab: Lab, call: Callable[..., Any]) -> None:
-    def thinks(question: facts.Escalated) -> bool:
+    def thinks(question: events.Escalated) -> bool:
         lab.clock.push(3600.0)
         return True
 
-    assert call(lab.script(Denied(), "booked"), ask_user=thinks, deadline_s=10.0) == "booked"
+    assert call(lab.script(Denied(), "booked"), ask_user=thinks, attempt_timeout=10.0) == "booked"
 
 
 def test_the_run_goes_on_for_as_long_as_was_left_of_it(lab: Lab) -> None:
-    def thinks(question: facts.Escalated) -> bool:
+    def thinks(question: events.Escalated) -> bool:
         lab.clock.push(3600.0)
         return True
 
-    other = lab.recovery.guard("other", is_destructive=False)(lab.script("done"))
+    other = lab.recovery.guard("other", idempotent=True)(lab.script("done"))
     book = lab.recovery.guard("book", ask_user=thinks, **HARMLESS)(lab.script(Denied(), "booked"))
-    with lab.recovery.run(source="main_agent", deadline_s=10.0) as run:
+    with lab.recovery.run(source="main_agent", timeout=10.0) as run:
         lab.clock.push(4.0)
         book()
         assert run.scope.deadline_at - lab.clock.now() == pytest.approx(6.0)
@@ -162,9 +162,9 @@ def test_asking_for_permission_suspends_the_run_too(lab: Lab) -> None:
     registry = registry_of(
         lab, open_tool("pay", script, require_permission=True), permission=lambda tool, args: "no", ask_person=thinks
     )
-    with lab.recovery.run(source="main_agent", deadline_s=10.0) as run:
+    with lab.recovery.run(source="main_agent", timeout=10.0) as run:
         for number in range(4):
-            run_tool(registry, use("pay", str(number)))
+            registry.run_tool(use("pay", str(number)))
         assert run.scope.deadline_at - lab.clock.now() == pytest.approx(10.0)
     assert script.calls == 1
 
@@ -172,7 +172,7 @@ def test_asking_for_permission_suspends_the_run_too(lab: Lab) -> None:
 def test_a_task_does_not_wait_for_a_person_beyond_the_deadline_of_the_question(lab: Lab) -> None:
     named(lab, policy_denied={"queue": "policy_review", "deadline_s": 1})
 
-    async def never(question: facts.Escalated) -> bool:
+    async def never(question: events.Escalated) -> bool:
         await asyncio.Event().wait()
         return True
 
@@ -191,7 +191,7 @@ def test_a_cancel_while_a_person_thinks_passes_and_leaves_nothing_behind(lab: La
     async def answer() -> str:
         raise Denied
 
-    async def cancelled(question: facts.Escalated) -> bool:
+    async def cancelled(question: events.Escalated) -> bool:
         raise asyncio.CancelledError
 
     guarded = lab.recovery.guard("book", ask_user=cancelled, **HARMLESS)(answer)
@@ -207,14 +207,14 @@ def test_a_cancel_while_a_person_thinks_passes_and_leaves_nothing_behind(lab: La
 
 def in_flight(lab: Lab) -> int:
     lab.recovery.flush()
-    return sum(one.in_flight for one in lab.facts_of(facts.CallsCounted)[-1:])
+    return sum(one.in_flight for one in lab.events_of(events.CallsCounted)[-1:])
 
 
 class TestCancellingARun:
     def test_a_wait_ends_at_once_and_nothing_is_tried_again(self, lab: Lab) -> None:
         script = lab.script(503)
-        guarded = lab.recovery.guard("book", is_destructive=False, base_delay_s=100.0)(script)
-        with lab.recovery.run(source="main_agent", deadline_s=1000.0) as run:
+        guarded = lab.recovery.guard("book", idempotent=True, base_delay=100.0)(script)
+        with lab.recovery.run(source="main_agent", timeout=1000.0) as run:
             lab.waker.at(7.0, run.cancel)
             began = lab.clock.now()
             with pytest.raises(RunCancelled):
@@ -227,8 +227,8 @@ class TestCancellingARun:
             raise TimeoutError
 
         async def task() -> None:
-            guarded = lab.recovery.guard("book", is_destructive=False, base_delay_s=100.0)(answer)
-            async with lab.recovery.run(source="main_agent", deadline_s=1000.0) as run:
+            guarded = lab.recovery.guard("book", idempotent=True, base_delay=100.0)(answer)
+            async with lab.recovery.run(source="main_agent", timeout=1000.0) as run:
                 lab.waker.at(7.0, run.cancel)
                 with pytest.raises(RunCancelled):
                     await guarded()
@@ -241,7 +241,7 @@ class TestCancellingARun:
         registry = registry_of(lab, open_tool("book", script))
         with lab.recovery.run(source="main_agent") as run, lab.recovery.run() as inner:
             run.cancel()
-            assert not run_tool(registry, use("book")).is_error
+            assert not registry.run_tool(use("book")).is_error
             with pytest.raises(RunCancelled):
                 inner.turn()
         assert script.calls == 0

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from recovery_ops import wire
-from recovery_ops.rules.intent import Override
-from recovery_ops.rules.policy import BUILT_IN
-from recovery_ops.rules.scope import Scope
-from recovery_ops.rules.words import State
+from recovery_ops.rules.desired_state import Override
+from recovery_ops.rules.enums import State
+from recovery_ops.rules.policy.model import BUILT_IN
+from recovery_ops.rules.policy.scope import Scope
 from recovery_ops.runtime import CircuitOpen, Recovery, RecoveryExhausted
 from tests.support.http_server import Reply, Server, Stream, answer, document, event, raw, reset, serving, silent_until
 from tests.support.processes import eventually
@@ -69,8 +69,8 @@ LIES: dict[str, Reply] = {
 
 @contextmanager
 def agent(url: str, directory: Path) -> Iterator[tuple[Recovery, Callable[[], str]]]:
-    recovery = Recovery("agent", instance="a-1", url=url, key="k", directory=directory)
-    search = recovery.guard("search", is_destructive=False, max_retries=0)(lambda: "found")
+    recovery = Recovery("agent", instance="a-1", url=url, key="k", directory=directory, reraise=False)
+    search = recovery.guard("search", idempotent=True, max_retries=0)(lambda: "found")
     try:
         yield recovery, search
     finally:
@@ -82,7 +82,7 @@ def agent(url: str, directory: Path) -> Iterator[tuple[Recovery, Callable[[], st
 def works_as_ever(recovery: Recovery, search: Callable[[], str]) -> None:
     """Calls succeed, fail and are refused by the rules that hold, at once."""
     began = time.monotonic()
-    fails = recovery.guard("other", is_destructive=False, max_retries=0)(_fail)
+    fails = recovery.guard("other", idempotent=True, max_retries=0)(_fail)
     with recovery.run("task", source="main_agent"):
         for _ in range(50):
             assert search() == "found"

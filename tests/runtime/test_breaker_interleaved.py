@@ -13,17 +13,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from recovery_ops.rules import facts
-from recovery_ops.rules.intent import Desired, Override, Reset
-from recovery_ops.rules.policy import parse_policy
-from recovery_ops.rules.scope import Scope
-from recovery_ops.rules.words import State
+from recovery_ops.rules import events
+from recovery_ops.rules.desired_state import Desired, Override, Reset
+from recovery_ops.rules.enums import State
+from recovery_ops.rules.policy.model import parse_policy
+from recovery_ops.rules.policy.scope import Scope
 from recovery_ops.runtime import CircuitOpen, RecoveryExhausted
 from recovery_ops.runtime.testing import Lab
 
 PATIENCE_S = 30.0
 COOLDOWN_S = 60.0
-HALF_OPEN_S = 10.0
+GIVEN_UP_S = 120.0
+"""Of a probe whose call has no deadline."""
 
 
 @dataclass
@@ -48,7 +49,7 @@ class Crowd:
     """Starts calls in threads and in tasks of one loop, and tells each when to end."""
 
     def __init__(self, lab: Lab) -> None:
-        decorate = lab.recovery.guard("search", is_destructive=False, max_retries=0)
+        decorate = lab.recovery.guard("search", idempotent=True, max_retries=0)
         self.in_thread: Callable[[Underway], None] = decorate(_answer)
         self.in_task: Callable[[Underway], Coroutine[Any, Any, None]] = decorate(_answer_async)
         self.loop = asyncio.new_event_loop()
@@ -110,7 +111,7 @@ class Interleaved(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lab = Lab()
+        self.lab = Lab(reraise=False)
         self.crowd = Crowd(self.lab)
         self.inside: list[Underway] = []
         self.revision = 0
@@ -137,17 +138,17 @@ class Interleaved(RuleBasedStateMachine):
         )  # fmt: skip
         if resets:
             self.resets = (Reset(scope=Scope(operation="search"), revision=self.revision),)
-        knobs = {
+        settings = {
             "consecutive_failures": self.failures,
             "failure_rate_threshold": 0,
             "permitted_calls_in_half_open": self.permitted,
             "wait_duration_in_open_s": COOLDOWN_S,
-            "max_wait_in_half_open_s": HALF_OPEN_S,
+            "max_wait_in_half_open_s": 10.0,
         }
         self.lab.recovery.apply(
             Desired(
                 revision=self.revision,
-                policy=parse_policy({"rules": [{"scope": {}, "knobs": knobs}]}),
+                policy=parse_policy({"rules": [{"scope": {}, "settings": settings}]}),
                 overrides=(override,) if self.mode else (),
                 resets=self.resets,
             )
@@ -177,7 +178,7 @@ class Interleaved(RuleBasedStateMachine):
     def probes_out(self) -> list[Underway]:
         """Probes that are under way and not yet given up."""
         now = self.lab.clock.now()
-        return [one for one in self.inside if one.is_probe and now - one.began_at < HALF_OPEN_S]
+        return [one for one in self.inside if one.is_probe and now - one.began_at < GIVEN_UP_S]
 
     @precondition(lambda self: self.inside)
     @rule(data=st.data(), how=st.sampled_from(["ok", "ok", "fails", "fails", "mistake", "interrupted"]))
@@ -190,8 +191,14 @@ class Interleaved(RuleBasedStateMachine):
             "interrupted": asyncio.CancelledError(),
         }
         self.inside.pop(index).end(errors[how])
+        if self.breaker.computed is State.CLOSED:
+            self.forget_probes()
 
-    @rule(seconds=st.sampled_from([1.0, HALF_OPEN_S, COOLDOWN_S]))
+    def forget_probes(self) -> None:
+        for one in self.inside:
+            one.is_probe = False
+
+    @rule(seconds=st.sampled_from([1.0, COOLDOWN_S, GIVEN_UP_S]))
     def time_passes(self, seconds: float) -> None:
         self.lab.clock.push(seconds)
         self.lab.recovery.housekeep()
@@ -207,8 +214,7 @@ class Interleaved(RuleBasedStateMachine):
         self.mode = None
         self.obey(resets=True)
         assert self.breaker.state is State.CLOSED
-        for one in self.inside:
-            one.is_probe = False
+        self.forget_probes()
 
     @rule(failures=st.integers(1, 4))
     def operator_tunes(self, failures: int) -> None:
@@ -220,7 +226,7 @@ class Interleaved(RuleBasedStateMachine):
     @invariant()
     def every_change_begins_where_the_last_one_ended(self) -> None:
         state = State.CLOSED
-        for fact in self.lab.facts_of(facts.BreakerStateChanged):
+        for fact in self.lab.events_of(events.BreakerStateChanged):
             assert fact.previous_state is state
             state = fact.state
         if self.breaker is not None:
@@ -229,7 +235,7 @@ class Interleaved(RuleBasedStateMachine):
     @invariant()
     def the_quick_path_is_taken_only_while_nothing_is_wrong(self) -> None:
         operation = self.lab.recovery.operations.get("search")
-        if operation is not None and operation.is_calm:
+        if operation is not None and operation.is_on_fast_path:
             assert (self.breaker.computed, self.breaker.override) == (State.CLOSED, None)
 
 
@@ -238,8 +244,8 @@ TestInterleaved.settings = settings(stateful_step_count=25, deadline=None)
 
 
 def test_a_probe_under_many_threads_is_exactly_one() -> None:
-    lab = Lab()
-    fails = lab.recovery.guard("search", is_destructive=False, max_retries=0)(lab.script(*[503] * 5))
+    lab = Lab(reraise=False)
+    fails = lab.recovery.guard("search", idempotent=True, max_retries=0)(lab.script(*[503] * 5))
     for _ in range(5):
         try:
             fails()

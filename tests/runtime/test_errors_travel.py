@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.rules.words import Category, State, StopReason
+from recovery_ops.rules.enums import Category, State, StopReason
 from recovery_ops.runtime import classify, errors
-from recovery_ops.runtime.gathering.parts import Unavailable
+from recovery_ops.runtime.partial_results.parts import Unavailable
 
 AT = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ class NeedsTwo(Exception):
         super().__init__(f"{what} {response}")
 
 
-class Slotted(errors.CheckpointFailed):
+class Slotted(errors.CheckpointError):
     """A caller's own."""
 
     __slots__ = ("page",)
@@ -42,7 +42,7 @@ def exhausted(last_error: BaseException | None) -> errors.RecoveryExhausted:
         "search",
         last_error=last_error,
         attempts=3,
-        rungs=("retry", "fallback"),
+        steps=("retry", "fallback"),
         reason=StopReason.NOT_RETRYABLE,
         category=Category.TIMEOUT,
         retry_at=AT,
@@ -57,8 +57,8 @@ def blocked(error: BaseException | None = None, found: object = (1, 2)) -> error
     return errors.GatherBlocked(done={"a": found}, not_done=("b",), unavailable={"b": lost})
 
 
-def stopped() -> errors.RunStopped:
-    error = errors.RunStopped(Category.PERMISSION, "You may not.", operation="pay", reason="errors")
+def stopped() -> errors.StopRun:
+    error = errors.StopRun(Category.PERMISSION, "You may not.", operation="pay", reason="errors")
     error.resume_id = "wf-1"
     error.add_note("seen by the test")
     return error
@@ -66,23 +66,23 @@ def stopped() -> errors.RunStopped:
 
 MADE: list[errors.RecoveryError] = [
     errors.RecoveryError("root", 2),
-    errors.Refused("search", reason="so", retry_at=AT),
+    errors.CallRejected("search", reason="so", retry_at=AT),
     errors.CircuitOpen("search", breaker="web", state=State.FORCED_OPEN, retry_at=AT, note="Ana: down"),
-    errors.GateClosed("search", retry_at=AT),
+    errors.RetryAfterActive("search", retry_at=AT),
+    errors.RetryAfterActive("search", retry_at=AT, credentials=("team-a", "team-b")),
     errors.DeadlineExceeded("search", was_begun=True),
     errors.DeadlineExceeded("search"),
     errors.LoadShed("search"),
-    errors.NewWorkPaused("refund", note="ana: the ledger moves"),
+    errors.RunsPaused("refund", note="ana: the ledger moves"),
     exhausted(None),
     stopped(),
     errors.RunCancelled("search"),
     errors.SchemaMismatch("answer", ("a is missing",), is_model_output=True),
-    errors.ModelFallback("large", "small"),
     blocked(),
-    errors.WorkflowHeld("report", "wf-1", owner="host:1", until=AT),
+    errors.WorkflowLocked("report", "wf-1", owner="host:1", until=AT),
     errors.StepChanged("report", "wf-1", "mail", was_done=True),
-    errors.CheckpointFailed("the disk is full"),
-    errors.NotConfigured("give it a codec"),
+    errors.CheckpointError("the disk is full"),
+    errors.ConfigurationError("give it a codec"),
     Slotted(7, shelf="b"),
 ]
 

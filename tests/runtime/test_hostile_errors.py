@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.failures import Failure
-from recovery_ops.rules.words import Category
-from recovery_ops.runtime.signals import Response, classify, signal_of
+from recovery_ops.rules.classification.classify import Failure
+from recovery_ops.rules.enums import Category
+from recovery_ops.runtime.error_signals import Response, classify, signal_of
 from tests.support.masking import SECRETS
 from tests.support.signals import McpError, OpenAiStatusError, RpcError, carrying, caused, library
 

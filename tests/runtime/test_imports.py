@@ -15,7 +15,10 @@ HEAVY = {
     *("tempfile", "decimal", "jsonschema", "trio", "anyio", "httpx", "requests", "pytest"),
     *("django", "celery", "rest_framework", "plotly", "psycopg", "uvicorn", "events", "recovery_ops.control"),
 }
-ROOMS = {f"recovery_ops.runtime.{room}" for room in ("tools", "playbook", "workflows", "gathering", "integrations")}
+ROOMS = {
+    f"recovery_ops.runtime.{room}"
+    for room in ("tools", "playbook", "workflows", "partial_results", "integrations", "human_input")
+}
 
 
 def loaded_by(code: str) -> set[str]:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from recovery_ops.rules.facts import SettingsInForce
-from recovery_ops.rules.in_force import MOST_CHARS, MOST_SETTINGS, of_process
-from recovery_ops.rules.intent import Desired, Shed
-from recovery_ops.rules.policy import parse_policy
-from recovery_ops.rules.scope import Scope
-from recovery_ops.rules.words import Importance
+from recovery_ops.rules.desired_state import Desired, Shed
+from recovery_ops.rules.enums import Importance
+from recovery_ops.rules.events import SettingsInForce
+from recovery_ops.rules.policy.effective_settings import MOST_CHARS, MOST_SETTINGS, of_process
+from recovery_ops.rules.policy.model import parse_policy
+from recovery_ops.rules.policy.scope import Scope
 from recovery_ops.runtime import Fallback, Limits, ModelChain
-from recovery_ops.runtime.housekeeping import SETTINGS_AFTER_S
-from recovery_ops.runtime.in_force import AGAIN_S, MOST_OPERATIONS
+from recovery_ops.runtime.background_thread import SETTINGS_AFTER_S
+from recovery_ops.runtime.config.effective import AGAIN_S, MOST_OPERATIONS
 from recovery_ops.runtime.testing import Lab
 from tests.support.recovery import tripped
 
 
 def told(lab: Lab, after_s: float = SETTINGS_AFTER_S) -> dict[str, SettingsInForce]:
     """What one more round tells, by operation."""
-    before = len(lab.facts_of(SettingsInForce))
+    before = len(lab.events_of(SettingsInForce))
     lab.clock.push(after_s)
     lab.recovery.housekeep()
-    return {fact.operation: fact for fact in lab.facts_of(SettingsInForce)[before:]}
+    return {fact.operation: fact for fact in lab.events_of(SettingsInForce)[before:]}
 
 
-def ruled(revision: int = 1, **knobs: object) -> Desired:
-    rule = {"id": "less", "scope": {"operation": "search"}, "knobs": knobs}
+def ruled(revision: int = 1, **settings: object) -> Desired:
+    rule = {"id": "less", "scope": {"operation": "search"}, "settings": settings}
     return Desired(revision=revision, policy=parse_policy({"rules": [rule]}, version="4"))
 
 
@@ -63,13 +63,20 @@ def test_what_a_policy_changes_is_told_of_that_operation_alone() -> None:
 
 
 def test_a_ceiling_shows_what_it_holds_back() -> None:
-    lab = Lab(limits=Limits(most_retries=2, longest_override_s=900.0))
+    lab = Lab(limits=Limits(max_retries=2, max_override_s=900.0))
     lab.recovery.guard("search")(lab.script("ok"))
     lab.recovery.apply(ruled(max_retries=9))
     found = told(lab)
     assert found["search"].settings["max_retries"] == 2
     assert found["search"].held == {"max_retries": 9, "max_retries_background": 3}
-    assert found[""].in_code == {"may_be_disabled": True, "most_retries": 2, "longest_override_s": 900.0}
+    assert found[""].in_code == {"allow_disable": True, "max_retries": 2, "max_override_s": 900.0}
+
+
+def test_ceiling_shows_for_operation_guarded_later() -> None:
+    lab = Lab(limits=Limits(max_retries=2))
+    lab.recovery.apply(ruled(max_retries=9))
+    lab.recovery.guard("search")(lab.script("ok"))
+    assert told(lab)["search"].held == {"max_retries": 9, "max_retries_background": 3}
 
 
 def test_an_override_is_told_when_it_begins_and_when_it_ends() -> None:
@@ -84,7 +91,7 @@ def test_an_override_is_told_when_it_begins_and_when_it_ends() -> None:
 
 
 def test_one_that_its_ceiling_does_not_allow_is_told_as_held() -> None:
-    lab = Lab(limits=Limits(longest_override_s=5.0))
+    lab = Lab(limits=Limits(max_override_s=5.0))
     lab.recovery.guard("search")(lab.script("ok"))
     lab.recovery.apply(tripped(lab, Scope(operation="search"), lasts_s=60.0))
     found = told(lab, 6.0)["search"]
@@ -121,7 +128,7 @@ def test_all_is_told_again_after_an_hour() -> None:
 def test_an_agent_that_makes_operations_up_is_told_of_in_part() -> None:
     lab = Lab()
     for number in range(MOST_OPERATIONS + 5):
-        lab.recovery.operation(f"made-up-{number}")
+        lab.recovery.operations.named(f"made-up-{number}")
     found = told(lab)
     assert len(found) == MOST_OPERATIONS + 1
     assert found[""].count == MOST_OPERATIONS + 5

@@ -8,22 +8,12 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.rules import facts
-from recovery_ops.rules.intent import Desired
-from recovery_ops.rules.interventions import HELPS, MODIFICATIONS, next_intervention
-from recovery_ops.rules.policy import parse_policy
-from recovery_ops.rules.words import Category
-from recovery_ops.runtime import (
-    Failure,
-    Intervention,
-    NotConfigured,
-    RecoveryExhausted,
-    Response,
-    RunStopped,
-    input_share,
-    intervene,
-    intervene_async,
-)
+from recovery_ops.rules import events
+from recovery_ops.rules.desired_state import Desired
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.playbook.interventions import HELPS, MODIFICATIONS, Intervention, next_intervention
+from recovery_ops.rules.policy.model import parse_policy
+from recovery_ops.runtime import ConfigurationError, Failure, RecoveryExhausted, Response, StopRun
 from recovery_ops.runtime.testing import Lab
 
 FULL = Response(400, {}, {"error": {"message": "prompt is too long: 208310 tokens > 200000 maximum"}})
@@ -33,7 +23,7 @@ Asking = Callable[..., Any]
 
 @pytest.fixture
 def lab() -> Lab:
-    return Lab()
+    return Lab(reraise=False)
 
 
 @pytest.fixture(params=["thread", "task"])
@@ -51,11 +41,11 @@ def ask(request: pytest.FixtureRequest, lab: Lab) -> Asking:
         async def model_async(request: Any) -> Any:
             return model(request)
 
-        said: dict[str, Any] = {"kind": "model", "is_destructive": False, "max_retries": 0}
+        said: dict[str, Any] = {"kind": "model", "max_retries": 0}
         if request.param == "thread":
-            return intervene(lab.recovery.guard("model", **said)(model), "hello", recovery=lab.recovery, **hooks)
+            return lab.recovery.intervene(lab.recovery.guard("model", **said)(model), "hello", **hooks)
         guarded = lab.recovery.guard("model", **said)(model_async)
-        return asyncio.run(intervene_async(guarded, "hello", recovery=lab.recovery, **hooks))
+        return asyncio.run(lab.recovery.intervene_async(guarded, "hello", **hooks))
 
     return asking
 
@@ -82,12 +72,12 @@ def test_each_modification_is_tried_once_in_order_then_the_context(ask: Asking) 
     ]
 
 
-def test_a_way_that_is_not_open_is_passed_over(ask: Asking) -> None:
+def test_a_way_that_is_not_open_is_passed_over(lab: Lab, ask: Asking) -> None:
     requests: list[str] = []
 
     def cuts(request: str, how: Intervention, failure: Failure) -> str | None:
         assert failure.category is Category.CONTEXT_OVERFLOW
-        return request[: int(len(request) * input_share())] if how is Intervention.CUT_INPUT else None
+        return request[: int(len(request) * lab.recovery.input_share)] if how is Intervention.CUT_INPUT else None
 
     assert ask(TIGHT, "hi", requests=requests, modify=cuts) == "hi"
     assert requests == ["hello", "hel"]
@@ -128,7 +118,7 @@ def test_at_last_it_fails_with_a_resume_id(ask: Asking, answer: object) -> None:
 
 
 def test_a_terminal_stop_is_no_occasion_for_any_of_it(ask: Asking) -> None:
-    with pytest.raises(RunStopped):
+    with pytest.raises(StopRun):
         ask(403, "hi", modify=noting, ask_user=lambda failure: True)
 
 
@@ -139,7 +129,7 @@ def test_a_hook_that_raises_is_told_and_passed_over(lab: Lab, ask: Asking) -> No
     with pytest.raises(RecoveryExhausted) as exhausted:
         ask(FULL, modify=broken, transform=broken, ask_user=broken, save=broken)
     assert exhausted.value.resume_id == ""
-    assert [fact.hook for fact in lab.facts_of(facts.HookFailed)] == [
+    assert [fact.hook for fact in lab.events_of(events.HookFailed)] == [
         *("smaller_answer", "cut_input", "split", "transform_context", "ask_user", "save")
     ]
 
@@ -155,7 +145,7 @@ def test_compaction_is_off_for_the_run_after_three_failures(lab: Lab) -> None:
     with lab.recovery.run(source="main_agent") as run:
         for _ in range(5):
             with pytest.raises(RecoveryExhausted):
-                intervene(model, "hello", transform=compact, recovery=lab.recovery)
+                lab.recovery.intervene(model, "hello", transform=compact)
         assert not run.may_compact
     assert len(compactions) == 3
 
@@ -164,8 +154,8 @@ def test_async_callables_need_the_async_form(lab: Lab) -> None:
     async def model(request: str) -> str:
         return request
 
-    with pytest.raises(NotConfigured, match="intervene_async"):
-        intervene(model, "hello", recovery=lab.recovery)
+    with pytest.raises(ConfigurationError, match="intervene_async"):
+        lab.recovery.intervene(model, "hello")
 
 
 @pytest.mark.parametrize("category", list(Category))
@@ -181,8 +171,8 @@ def test_it_always_ends_and_offers_nothing_twice(category: Category) -> None:
 
 
 def test_the_live_policy_says_how_much_of_the_input_is_left(lab: Lab) -> None:
-    assert input_share(lab.recovery) == 0.75
+    assert lab.recovery.input_share == 0.75
     lab.recovery.apply(Desired(revision=1, policy=parse_policy({"guards": {"input_share": 0.5}})))
-    assert input_share(lab.recovery) == 0.5
+    assert lab.recovery.input_share == 0.5
     with lab.recovery.run(source="main_agent"):
-        assert input_share() == 0.5
+        assert lab.recovery.input_share == 0.5

@@ -10,22 +10,13 @@ from typing import Any
 import pytest
 
 from recovery_ops import wire
-from recovery_ops.rules import facts
-from recovery_ops.rules.intent import Desired, Probe, Shed
-from recovery_ops.rules.policy import BUILT_IN, document_of, parse_policy
-from recovery_ops.rules.scope import Scope
-from recovery_ops.rules.words import CompensationOutcome, Importance, State, Trigger
-from recovery_ops.runtime import (
-    CircuitOpen,
-    Detail,
-    Limits,
-    LoadShed,
-    RecoveryExhausted,
-    ResultKind,
-    RunStopped,
-    dispatch_failure,
-    run_tool,
-)
+from recovery_ops.rules import events
+from recovery_ops.rules.desired_state import Desired, Probe, Shed
+from recovery_ops.rules.enums import CompensationOutcome, Importance, State, Trigger
+from recovery_ops.rules.policy.model import BUILT_IN, document_of, parse_policy
+from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.tools.results import Detail, ResultKind
+from recovery_ops.runtime import CircuitOpen, Limits, LoadShed, RecoveryExhausted, StopRun
 from recovery_ops.runtime.testing import Lab
 from tests.runtime.tools.toolboxes import open_tool, registry_of, use
 from tests.support.live_policy import obey
@@ -35,7 +26,7 @@ PLAYBOOK = document_of(BUILT_IN)["playbook"]
 
 @pytest.fixture
 def lab() -> Lab:
-    return Lab()
+    return Lab(reraise=False)
 
 
 def shed_now(lab: Lab, *, expires_in_s: float, starts_in_s: float = 0.0) -> Shed:
@@ -70,10 +61,10 @@ class TestGuards:
     def test_a_lower_limit_counts_what_has_failed_already(self, lab: Lab) -> None:
         registry = registry_of(lab, open_tool("search", lab.script(ValueError())))
         with lab.recovery.run(source="main_agent"):
-            run_tool(registry, use("search"))
+            registry.run_tool(use("search"))
             obey(lab, guards={"tool_failures": 2})
-            run_tool(registry, use("search"))
-            assert run_tool(registry, use("search")).detail is Detail.STOPPED_TOOL
+            registry.run_tool(use("search"))
+            assert registry.run_tool(use("search")).detail is Detail.STOPPED_TOOL
 
     def test_a_higher_limit_lets_a_run_go_on(self, lab: Lab) -> None:
         with lab.recovery.run(source="main_agent") as run:
@@ -81,7 +72,7 @@ class TestGuards:
                 run.turn()
             obey(lab, guards={"turns": 21})
             assert run.turn() == 21
-            with pytest.raises(RunStopped):
+            with pytest.raises(StopRun):
                 run.turn()
 
     def test_the_deadline_of_a_step_follows_its_floor_and_factor(self, lab: Lab) -> None:
@@ -90,7 +81,7 @@ class TestGuards:
             script = lab.script(503)
             name = f"op-{len(lab.recovery.operations)}"
             guarded = lab.recovery.guard(
-                name, is_destructive=False, max_retries=9, base_delay_s=8.0, deadline_s=1.0, source="main_agent"
+                name, idempotent=True, max_retries=9, base_delay=8.0, attempt_timeout=1.0, source="main_agent"
             )(script)
             with pytest.raises(RecoveryExhausted):
                 guarded()
@@ -105,16 +96,16 @@ class TestPlaybook:
     def test_a_dispatch_goes_by_the_live_playbook(self, lab: Lab) -> None:
         script = lab.script("ok")
         obey(lab, playbook={**PLAYBOOK, "transient_timeout": {"compensation": "deprecate_tool_call"}})
-        settled = dispatch_failure(
-            TimeoutError(), operation="book", retry=script, is_destructive=False, recovery=lab.recovery, foreground=True
+        settled = lab.recovery.dispatch_failure(
+            TimeoutError(), operation="book", retry=script, idempotent=True, foreground=True
         )
         assert (settled.outcome, script.calls) == (CompensationOutcome.DEPRECATED, 0)
 
     def test_a_question_has_the_deadline_of_its_row(self, lab: Lab) -> None:
         row = {"queue": "policy_review", "deadline_s": 60}
         obey(lab, escalations={"policy_denied": row})
-        asked: list[facts.Escalated] = []
-        dispatch_failure(_denied(), operation="book", escalate=asked.append, recovery=lab.recovery, foreground=True)
+        asked: list[events.Escalated] = []
+        lab.recovery.dispatch_failure(_denied(), operation="book", escalate=asked.append, foreground=True)
         assert [(one.queue, one.deadline_s, one.default_action) for one in asked] == [("policy_review", 60.0, "deny")]
 
 
@@ -128,17 +119,17 @@ class TestTools:
     def test_a_live_rule_asks_for_permission_where_code_did_not(self, lab: Lab) -> None:
         script = lab.script("paid")
         registry = registry_of(lab, open_tool("pay_now", script))
-        assert run_tool(registry, use("pay_now")).kind is ResultKind.SUCCEEDED
+        assert registry.run_tool(use("pay_now")).kind is ResultKind.SUCCEEDED
         obey(lab, tools=[{"operation": "pay_*", "require_permission": True}])
-        assert run_tool(registry, use("pay_now")).kind is ResultKind.DENIED
+        assert registry.run_tool(use("pay_now")).kind is ResultKind.DENIED
         obey(lab, 2)
-        assert run_tool(registry, use("pay_now")).kind is ResultKind.SUCCEEDED
+        assert registry.run_tool(use("pay_now")).kind is ResultKind.SUCCEEDED
         assert script.calls == 2
 
 
 class TestShedding:
     def shed(self, lab: Lab, least: str) -> None:
-        obey(lab, rules=[{"scope": {"operation": "search"}, "knobs": {"least_importance": least}}])
+        obey(lab, rules=[{"scope": {"operation": "search"}, "settings": {"least_importance": least}}])
 
     def test_work_that_is_not_important_enough_is_refused_and_goes_to_its_fallback(self, lab: Lab) -> None:
         script, cache = lab.script("fresh"), lab.script("cached")
@@ -154,7 +145,7 @@ class TestShedding:
         assert script.calls == 1
         assert (refused.value.operation, refused.value.retry_at) == ("search", None)
         lab.recovery.flush()
-        assert [(one.reason, one.count) for one in lab.facts_of(facts.BreakerRejected)] == [("shed", 2)]
+        assert [(one.reason, one.count) for one in lab.events_of(events.BreakerRejected)] == [("shed", 2)]
 
     def test_it_ends_with_the_policy_that_said_so(self, lab: Lab) -> None:
         script = lab.script("fresh")
@@ -213,13 +204,13 @@ class TestShedding:
 
     def test_the_stricter_of_policy_and_operator_holds(self, lab: Lab) -> None:
         search = lab.recovery.guard("search")(lab.script("fresh"))
-        obey(lab, rules=[{"scope": {"operation": "search"}, "knobs": {"least_importance": "critical_plus"}}])
+        obey(lab, rules=[{"scope": {"operation": "search"}, "settings": {"least_importance": "critical_plus"}}])
         lab.recovery.apply(replace(lab.recovery.desired, revision=2, shed=shed_now(lab, expires_in_s=60)))
         with lab.recovery.run(source="main_agent"), pytest.raises(LoadShed):
             search()
 
     def test_a_local_ceiling_ends_it_sooner(self) -> None:
-        lab = Lab(limits=Limits(longest_override_s=60))
+        lab = Lab(limits=Limits(max_override_s=60), reraise=False)
         search = lab.recovery.guard("search")(lab.script("fresh"))
         assert lab.recovery.apply(Desired(revision=1, shed=shed_now(lab, expires_in_s=3600))) == ("sh-1.expires_at",)
         lab.clock.push(61)
@@ -230,14 +221,14 @@ class TestShedding:
         registry = registry_of(lab, open_tool("search", lab.script("fresh")))
         self.shed(lab, "critical_plus")
         with lab.recovery.run(source="main_agent"):
-            result = run_tool(registry, use("search"))
+            result = registry.run_tool(use("search"))
         assert (result.detail, result.is_error) == (Detail.REFUSED, True)
         assert "load is shed" in result.content
 
 
 def test_a_breaker_keeps_its_state_and_its_window_through_every_edit(lab: Lab) -> None:
     script = lab.script(503)
-    search = lab.recovery.guard("search", is_destructive=False, max_retries=0)(script)
+    search = lab.recovery.guard("search", idempotent=True, max_retries=0)(script)
     for number in range(5):
         obey(lab, number + 1, guards={"turns": number + 1}, playbook=PLAYBOOK)
         with pytest.raises(RecoveryExhausted), lab.recovery.run(source="main_agent"):
@@ -268,7 +259,7 @@ def test_a_policy_that_does_not_validate_changes_nothing(lab: Lab) -> None:
 
 class TestProbes:
     def open(self, lab: Lab) -> Any:
-        search = lab.recovery.guard("search", is_destructive=False, max_retries=0)(lab.script(*[503] * 5, "well"))
+        search = lab.recovery.guard("search", idempotent=True, max_retries=0)(lab.script(*[503] * 5, "well"))
         for _ in range(5):
             with pytest.raises(RecoveryExhausted):
                 search()
@@ -287,7 +278,7 @@ class TestProbes:
             search()
         self.probe(lab, 1)
         assert search() == "well"
-        triggers = [fact.trigger for fact in lab.facts_of(facts.BreakerStateChanged)]
+        triggers = [fact.trigger for fact in lab.events_of(events.BreakerStateChanged)]
         assert triggers == [Trigger.CONSECUTIVE_FAILURES, Trigger.OPERATOR_PROBE, Trigger.PROBE_SUCCEEDED]
 
     def test_the_same_request_is_obeyed_once_however_often_it_comes(self, lab: Lab) -> None:
@@ -301,14 +292,14 @@ class TestProbes:
         search = lab.recovery.guard("search")(lab.script("well"))
         self.probe(lab, 1)
         assert search() == "well"
-        assert lab.facts_of(facts.BreakerStateChanged) == []
+        assert lab.events_of(events.BreakerStateChanged) == []
 
 
 class TestClassification:
     RULE = {"name": "busy", "match": {"message": "*is busy*", "operation": "post"}, "category": "server_error"}
 
     def test_a_rule_that_arrives_names_the_next_failure_and_nobody_is_asked_any_more(self, lab: Lab) -> None:
-        post = lab.recovery.guard("post", is_destructive=False, max_retries=1)(lab.script(Ledger("it is busy")))
+        post = lab.recovery.guard("post", idempotent=True, max_retries=1)(lab.script(Ledger("it is busy")))
         with lab.recovery.run(source="main_agent"):
             with pytest.raises(RecoveryExhausted) as before:
                 post()
@@ -317,13 +308,13 @@ class TestClassification:
                 post()
         assert (before.value.category, before.value.attempts) == ("unknown", 1)
         assert (after.value.category, after.value.attempts) == ("server_error", 2)
-        assert [one.queue for one in lab.facts_of(facts.Escalated)] == ["unclassified"]
-        assert [one.rule for one in lab.facts_of(facts.FailureClassified)] == [None, "busy", "busy"]
+        assert [one.queue for one in lab.events_of(events.Escalated)] == ["unclassified"]
+        assert [one.rule for one in lab.events_of(events.FailureClassified)] == [None, "busy", "busy"]
 
     def test_in_a_task_as_in_a_thread(self, lab: Lab) -> None:
         obey(lab, classification=[self.RULE])
 
-        @lab.recovery.guard("post", is_destructive=False, max_retries=1)
+        @lab.recovery.guard("post", idempotent=True, max_retries=1)
         async def post() -> None:
             raise Ledger("it is busy")
 
@@ -336,8 +327,8 @@ class TestClassification:
     def test_a_tool_and_the_playbook_go_by_it_too(self, lab: Lab) -> None:
         obey(lab, classification=[self.RULE | {"category": "not_found"}])
         registry = registry_of(lab, open_tool("post", lab.script(Ledger("it is busy"))))
-        assert run_tool(registry, use("post")).category == "not_found"
-        found = dispatch_failure(Ledger("it is busy"), recovery=lab.recovery, operation="post")
+        assert registry.run_tool(use("post")).category == "not_found"
+        found = lab.recovery.dispatch_failure(Ledger("it is busy"), operation="post")
         assert (found.failure.category, found.verdict) == ("not_found", None)
 
     def test_a_list_with_a_part_that_is_not_known_changes_nothing(self, lab: Lab) -> None:

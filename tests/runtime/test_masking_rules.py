@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from recovery_ops import wire
-from recovery_ops.rules.facts import HookFailed, Instance
+from recovery_ops.rules.events import HookFailed, Instance
 from recovery_ops.runtime import Recovery, RecoveryExhausted
 from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.delivery.outbox import Outbox
-from recovery_ops.runtime.delivery.sender import Sender
-from recovery_ops.runtime.telemetry import Telemetry
+from recovery_ops.runtime.telemetry.exporter import Exporter
+from recovery_ops.runtime.telemetry.outbox import Outbox
+from recovery_ops.runtime.telemetry.pipeline import Telemetry
 from tests.support.http_server import Request, answer, attributes, serving
 
 SECRET, ADDRESS = "CUST-0123456789", "ann@example.org"
@@ -47,10 +47,12 @@ def test_a_telemetry_that_the_application_made_hides_as_well(tmp_path: Path) -> 
     other = {"rules": [{"name": "address", "pattern": r"ann@example\.org"}]}
     with serving() as server:
         own = Telemetry(
-            Instance(service="billing", instance="b-1"), outbox=outbox, clock=clock, send=Sender(server.url, "k")
+            Instance(service="billing", instance="b-1"), outbox=outbox, clock=clock, send=Exporter(server.url, "k")
         )
         first, second = (
-            Recovery("billing", sink=own, desired=wire.parse_desired(desired({"masking": section})), url="")
+            Recovery(
+                "billing", sink=own, desired=wire.parse_desired(desired({"masking": section})), url="", reraise=False
+            )
             for section in (SECTION, other)
         )
         for one in (first, second):
@@ -78,13 +80,13 @@ def test_a_shared_telemetry_keeps_no_recovery_and_hides_what_one_that_is_gone_ha
     held = wire.parse_desired(desired({"masking": SECTION}))
     gone: list[weakref.ref[Recovery]] = []
     for _ in range(3):
-        one = Recovery("billing", sink=own, desired=held, url="")
+        one = Recovery("billing", sink=own, desired=held, url="", reraise=False)
         one.close()
         gone.append(weakref.ref(one))
         del one
     gc.collect()
     assert [ref() for ref in gone] == [None] * 3
-    other = Recovery("billing", sink=own, desired=wire.parse_desired(desired({})), url="")
+    other = Recovery("billing", sink=own, desired=wire.parse_desired(desired({})), url="", reraise=False)
     own.emit(HookFailed(operation="pay", hook="after", error_type="ValueError", message=f"no account {SECRET}"))
     assert own.flush(20.0)
     other.close()
@@ -99,12 +101,12 @@ def test_an_agent_hides_before_it_keeps_or_sends(tmp_path: Path, is_told: bool) 
     """The server takes nothing, so all that was said lies in the outbox, and was on its way."""
     held = wire.parse_desired(desired({"masking": SECTION} if is_told else {}))
     with serving(answer(503, retry_after="1")) as server:
-        recovery = Recovery("billing", url=server.url, key="k", directory=tmp_path, desired=held)
+        recovery = Recovery("billing", url=server.url, key="k", directory=tmp_path, desired=held, reraise=False)
 
         def pay() -> None:
             raise ValueError(f"no account {SECRET} of {ADDRESS}")
 
-        guarded = recovery.guard(f"pay {SECRET}", is_destructive=False)(pay)
+        guarded = recovery.guard(f"pay {SECRET}", idempotent=True)(pay)
         with recovery.run(f"run of {ADDRESS}", source="main_agent"), pytest.raises((RecoveryExhausted, ValueError)):
             guarded()
         recovery.flush(5.0)

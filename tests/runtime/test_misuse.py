@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.rules.policy import Knobs
-from recovery_ops.runtime import CircuitBreaker, Fallback, ModelChain, NotConfigured, build_tool
+from recovery_ops.rules.policy.model import Settings
+from recovery_ops.runtime import CircuitBreaker, ConfigurationError, Fallback, ModelChain, build_tool
 from recovery_ops.runtime.testing import Lab
 
 NAN, INF = float("nan"), float("inf")
@@ -24,12 +24,12 @@ FAULTS: list[tuple[str, Any, str]] = [
     ("max_retries", True, "a whole number from 0 to 20, not True"),
     ("max_retries", 2.0, "a whole number from 0 to 20, not 2.0"),
     ("max_retries", -1, "a whole number from 0 to 20, not -1"),
-    ("base_delay_s", -1, "a number from 0 to 3600 s, not -1"),
-    ("deadline_s", NAN, "a number from 0 to 86400 s, not nan"),
-    ("deadline_s", INF, "a number from 0 to 86400 s, not inf"),
+    ("base_delay", -1, "a number from 0 to 3600 s, not -1"),
+    ("attempt_timeout", NAN, "a number from 0 to 86400 s, not nan"),
+    ("attempt_timeout", INF, "a number from 0 to 86400 s, not inf"),
     ("fallback_allowed", "no", "true or false, not 'no'"),
 ]
-IN_KNOBS: list[tuple[str, Any, str]] = [
+IN_SETTINGS: list[tuple[str, Any, str]] = [
     ("wait_duration_in_open_s", NAN, "a number from 0.01 to 86400 s, not nan"),
     ("failure_rate_threshold", 7, "a number from 0 to 1, not 7"),
     ("sliding_window_type", "x", "one of count_based, time_based, not 'x'"),
@@ -44,49 +44,49 @@ def told(field: str, what: str) -> str:
 
 @pytest.mark.parametrize(("field", "value", "what"), FAULTS)
 def test_a_guard_says_which_number_is_wrong(field: str, value: Any, what: str) -> None:
-    with pytest.raises(NotConfigured) as refused:
+    with pytest.raises(ConfigurationError) as refused:
         Lab().recovery.guard("q", **{field: value})(answer)
     assert str(refused.value) == f"guard q: {told(field, what)}"
 
 
 @pytest.mark.parametrize(("field", "value", "what"), FAULTS)
 def test_a_tool_says_it_too(field: str, value: Any, what: str) -> None:
-    with pytest.raises(NotConfigured, match=field):
+    with pytest.raises(ConfigurationError, match=field):
         build_tool("q", answer, **{field: value})
 
 
-@pytest.mark.parametrize(("field", "value", "what"), IN_KNOBS)
-class TestKnobs:
+@pytest.mark.parametrize(("field", "value", "what"), IN_SETTINGS)
+class TestSettings:
     def test_at_a_guard(self, field: str, value: Any, what: str) -> None:
-        with pytest.raises(NotConfigured) as refused:
-            Lab().recovery.guard("q", knobs=Knobs(**{field: value}))(answer)
-        assert str(refused.value) == f"guard q: {told(f'knobs.{field}', what)}"
+        with pytest.raises(ConfigurationError) as refused:
+            Lab().recovery.guard("q", settings=Settings(**{field: value}))(answer)
+        assert str(refused.value) == f"guard q: {told(f'settings.{field}', what)}"
 
     def test_of_a_tool(self, field: str, value: Any, what: str) -> None:
-        with pytest.raises(NotConfigured) as refused:
-            build_tool("q", answer, knobs=Knobs(**{field: value}))
-        assert str(refused.value) == f"tool q: {told(f'knobs.{field}', what)}"
+        with pytest.raises(ConfigurationError) as refused:
+            build_tool("q", answer, settings=Settings(**{field: value}))
+        assert str(refused.value) == f"tool q: {told(f'settings.{field}', what)}"
 
     def test_of_a_breaker(self, field: str, value: Any, what: str) -> None:
-        with pytest.raises(NotConfigured) as refused:
-            CircuitBreaker("q", Knobs(**{field: value}))
-        assert str(refused.value) == f"breaker q: {told(f'knobs.{field}', what)}"
+        with pytest.raises(ConfigurationError) as refused:
+            CircuitBreaker("q", Settings(**{field: value}))
+        assert str(refused.value) == f"breaker q: {told(f'settings.{field}', what)}"
 
 
 def test_each_fault_is_named_at_once() -> None:
-    with pytest.raises(NotConfigured, match=r"max_retries must .*; base_delay_s must .*; knobs\.jitter must "):
-        Lab().recovery.guard("q", max_retries=99, base_delay_s=-1, knobs=Knobs(jitter=2))(answer)
+    with pytest.raises(ConfigurationError, match=r"max_retries must .*; base_delay must .*; settings\.jitter must "):
+        Lab().recovery.guard("q", max_retries=99, base_delay=-1, settings=Settings(jitter=2))(answer)
 
 
-def test_knobs_are_knobs() -> None:
+def test_settings_are_settings() -> None:
     said: Any = {"jitter": 0.1}
-    with pytest.raises(NotConfigured, match="guard q: knobs must be a Knobs, not a dict"):
-        Lab().recovery.guard("q", knobs=said)(answer)
+    with pytest.raises(ConfigurationError, match="guard q: settings must be a Settings, not a dict"):
+        Lab().recovery.guard("q", settings=said)(answer)
 
 
 def test_a_refused_guard_leaves_no_operation_behind() -> None:
     lab = Lab()
-    with pytest.raises(NotConfigured):
+    with pytest.raises(ConfigurationError):
         lab.recovery.guard("q", max_retries=-1)(answer)
     assert lab.recovery.guard("q", max_retries=1)(answer)() == "ok"
 
@@ -99,10 +99,10 @@ def test_what_is_switched_off_calls_straight_through(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("said", "what"),
     [
-        ({"overloads": -1}, "overloads is from 0 to 100"),
-        ({"overloads": "3"}, "overloads is a whole number"),
-        ({"cooldown_s": NAN}, "cooldown_s is a number"),
-        ({"cooldown_s": -1.0}, "cooldown_s is from 0.01 to 86400 s"),
+        ({"overloads": -1}, "overloads must be from 0 to 100"),
+        ({"overloads": "3"}, "overloads must be a whole number"),
+        ({"cooldown_s": NAN}, "cooldown_s must be a number"),
+        ({"cooldown_s": -1.0}, "cooldown_s must be from 0.01 to 86400 s"),
     ],
 )
 def test_a_chain_of_models(said: dict[str, Any], what: str) -> None:
@@ -132,16 +132,16 @@ STREAMS = [streamed, streamed_to_tasks, Streaming(), Streaming().told, functools
 @pytest.mark.parametrize("function", STREAMS, ids=["sync", "async", "object", "method", "partial"])
 class TestGenerators:
     def test_a_guard_refuses_them(self, function: Callable[..., Any]) -> None:
-        with pytest.raises(NotConfigured, match=r"guard q: .*generator.* return a list"):
+        with pytest.raises(ConfigurationError, match=r"guard q: .*generator.* return a list"):
             Lab().recovery.guard("q")(function)
 
     def test_a_tool_refuses_them(self, function: Callable[..., Any]) -> None:
-        with pytest.raises(NotConfigured, match=r"tool q: .*generator.* return a list"):
+        with pytest.raises(ConfigurationError, match=r"tool q: .*generator.* return a list"):
             build_tool("q", function)
 
     def test_as_fallbacks_too(self, function: Callable[..., Any]) -> None:
         for fallback in (function, Fallback(function)):
-            with pytest.raises(NotConfigured, match=r"fallback of q: .*generator"):
+            with pytest.raises(ConfigurationError, match=r"fallback of q: .*generator"):
                 Lab().recovery.guard("q", fallback=fallback)(answer)
-            with pytest.raises(NotConfigured, match=r"fallback of q: .*generator"):
+            with pytest.raises(ConfigurationError, match=r"fallback of q: .*generator"):
                 build_tool("q", answer, fallback=fallback)

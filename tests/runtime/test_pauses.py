@@ -8,17 +8,17 @@ from typing import Any, Literal
 
 import pytest
 
-from recovery_ops.rules import facts
-from recovery_ops.rules.intent import Desired, Pause
-from recovery_ops.runtime import Deadline, DeadlineExceeded, Limits, NewWorkPaused, Recovery, RunCancelled
-from recovery_ops.runtime.concurrency.waiting import Waker
-from recovery_ops.runtime.testing import Facts, Lab
+from recovery_ops.rules import events
+from recovery_ops.rules.desired_state import Desired, Pause
+from recovery_ops.runtime import Deadline, DeadlineExceeded, Limits, Recovery, RunCancelled, RunsPaused
+from recovery_ops.runtime.aio.waker import Waker
+from recovery_ops.runtime.testing import Lab, RecordedEvents
 
 WHY = "the ledger moves"
-OnPause = Literal["refuse", "wait"]
+OnPause = Literal["reject", "wait"]
 
 
-def lab_of(on_pause: OnPause = "refuse") -> Lab:
+def lab_of(on_pause: OnPause = "reject") -> Lab:
     lab = Lab()
     lab.recovery.on_pause = on_pause
     return lab
@@ -49,8 +49,8 @@ def enter(lab: Lab, is_task: bool, **said: Any) -> None:
 def beats(lab: Lab) -> list[tuple[str, bool | None, int]]:
     """What it said of itself since it was asked last."""
     lab.recovery.housekeep()
-    found = [(one.status, one.takes_new_work, one.runs_in_flight) for one in lab.facts_of(facts.InstanceHeartbeat)]
-    lab.facts.clear()
+    found = [(one.status, one.takes_new_work, one.runs_in_flight) for one in lab.events_of(events.InstanceHeartbeat)]
+    lab.events.clear()
     return found
 
 
@@ -60,15 +60,13 @@ def test_a_new_run_is_refused_in_front_and_behind_and_says_who_why_and_until_whe
     lab = lab_of()
     lab.recovery.apply(paused(lab, lasts_s=60.0))
     assert not lab.recovery.takes_new_work
-    with pytest.raises(
-        NewWorkPaused, match=f"refund was not begun: new work is paused \\(ana: {WHY}\\); try"
-    ) as caught:
+    with pytest.raises(RunsPaused, match=f"refund was not begun: new work is paused \\(ana: {WHY}\\); try") as caught:
         enter(lab, is_task, source=source)
     assert caught.value.note == f"ana: {WHY}"
     assert caught.value.retry_at is not None
     assert caught.value.retry_at.timestamp() == lab.clock.wall() + 60.0
     assert not lab.recovery.runs_in_flight
-    assert not lab.facts_of(facts.RunStarted), "what was not begun is not told"
+    assert not lab.events_of(events.RunStarted), "what was not begun is not told"
     lab.recovery.apply(Desired(revision=8))
     assert lab.recovery.takes_new_work
     enter(lab, is_task)
@@ -76,7 +74,7 @@ def test_a_new_run_is_refused_in_front_and_behind_and_says_who_why_and_until_whe
 
 def test_what_is_under_way_goes_on_with_the_runs_inside_of_it_and_the_calls() -> None:
     lab = lab_of()
-    guarded = lab.recovery.guard("book", is_destructive=False)(lab.script("one", "two", "three"))
+    guarded = lab.recovery.guard("book", idempotent=True)(lab.script("one", "two", "three"))
     with lab.recovery.run("mine", run_id="r-1"):
         lab.recovery.apply(paused(lab))
         with lab.recovery.run("inner"):
@@ -84,7 +82,7 @@ def test_what_is_under_way_goes_on_with_the_runs_inside_of_it_and_the_calls() ->
         with lab.recovery.run("the same run, in another place", run_id="r-1"):
             assert guarded() == "two"
     assert guarded() == "three", "a call outside of runs is no run"
-    with pytest.raises(NewWorkPaused), Deadline(5.0), lab.recovery.run("a deadline is no run"):
+    with pytest.raises(RunsPaused), Deadline(5.0), lab.recovery.run("a deadline is no run"):
         pass
 
 
@@ -110,7 +108,7 @@ def test_who_would_rather_wait_waits_for_the_end_or_for_somebody(is_task: bool) 
     lab = lab_of("wait")
     lab.recovery.apply(paused(lab, lasts_s=20.0))
     began = lab.clock.now()
-    enter(lab, is_task, deadline_s=5.0)
+    enter(lab, is_task, timeout=5.0)
     assert lab.clock.now() - began == pytest.approx(20.0, abs=0.01), "its deadline counts from its beginning"
     lab.recovery.apply(paused(lab))
     lab.waker.at(12.0, lambda: lab.recovery.apply(Desired(revision=9)))
@@ -126,7 +124,7 @@ def test_who_waits_can_be_called_off_and_is_refused_when_the_process_ends() -> N
     with pytest.raises(RunCancelled), run:
         pass
     lab.waker.at(2.0, lab.recovery.close)
-    with pytest.raises(NewWorkPaused):
+    with pytest.raises(RunsPaused):
         enter(lab, is_task=False)
 
 
@@ -159,7 +157,9 @@ def test_a_worker_asks_before_it_takes_a_job(is_task: bool) -> None:
 
 
 def test_threads_that_wait_begin_when_somebody_takes_it_back() -> None:
-    recovery = Recovery("billing", on_pause="wait", sink=Facts(), waker=Waker(), is_background_work_wanted=False)
+    recovery = Recovery(
+        "billing", on_pause="wait", sink=RecordedEvents(), waker=Waker(), is_background_work_wanted=False
+    )
     recovery.apply(Desired(pauses=(Pause(id="pz-1", service="billing"),)))
     begun, waiting = [], threading.Barrier(5)
 
@@ -192,7 +192,7 @@ def test_it_tells_at_once_how_it_stands_and_that_none_is_left() -> None:
 
 
 def test_a_ceiling_of_its_own_keeps_it_at_work_and_is_told() -> None:
-    lab = Lab(limits=Limits(may_be_paused=False))
+    lab = Lab(limits=Limits(allow_pause=False))
     assert lab.recovery.apply(paused(lab)) == ("pz-1.pause",)
     enter(lab, is_task=False)
     assert beats(lab) == [("running", True, 0)]
@@ -203,3 +203,27 @@ def test_out_of_the_way_it_pauses_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     lab = lab_of()
     lab.recovery.apply(paused(lab))
     enter(lab, is_task=False)
+
+
+@pytest.mark.parametrize("is_task", [False, True])
+def test_rejected_run_can_be_entered_after_the_pause(is_task: bool) -> None:
+    lab = lab_of()
+    run = lab.recovery.run("refund")
+
+    async def task() -> None:
+        async with run:
+            pass
+
+    def enter_again() -> None:
+        if is_task:
+            asyncio.run(task())
+        else:
+            with run:
+                pass
+
+    lab.recovery.apply(paused(lab))
+    with pytest.raises(RunsPaused):
+        enter_again()
+    lab.recovery.apply(Desired(revision=8))
+    enter_again()
+    assert len(lab.events_of(events.RunStarted)) == len(lab.events_of(events.RunFinished)) == 1

@@ -7,25 +7,25 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.rules import facts
-from recovery_ops.rules.words import StopReason
-from recovery_ops.runtime import Knobs, RecoveryExhausted, Response
+from recovery_ops.rules import events
+from recovery_ops.rules.enums import StopReason
+from recovery_ops.runtime import RecoveryExhausted, Response, Settings
 from recovery_ops.runtime.testing import Lab
 
-PERSISTENT: dict[str, Any] = {"is_destructive": False, "knobs": Knobs(persistent=True)}
+PERSISTENT: dict[str, Any] = {"idempotent": True, "settings": Settings(persistent=True)}
 
 
 @pytest.fixture
 def lab() -> Lab:
-    return Lab()
+    return Lab(reraise=False)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_callback_and_a_fact_for_every_chunk(lab: Lab, is_async: bool) -> None:
-    beats: list[facts.WaitHeartbeat] = []
+    beats: list[events.WaitHeartbeat] = []
     script = lab.script(Response(429, {"retry-after": "1800"}), "done")
 
-    async def hear(beat: facts.WaitHeartbeat) -> None:
+    async def hear(beat: events.WaitHeartbeat) -> None:
         beats.append(beat)
 
     async def job() -> Any:
@@ -42,23 +42,23 @@ def test_a_callback_and_a_fact_for_every_chunk(lab: Lab, is_async: bool) -> None
             assert lab.recovery.guard("job", on_heartbeat=beats.append, **PERSISTENT)(script)() == "done"
     assert lab.waits == [30.0] * 60
     assert [beat.waited_s for beat in beats] == [30.0 * number for number in range(1, 60)]
-    assert lab.facts_of(facts.WaitHeartbeat) == beats
+    assert lab.events_of(events.WaitHeartbeat) == beats
 
 
 def test_a_heartbeat_hook_that_raises_is_told_and_the_wait_goes_on(lab: Lab) -> None:
-    def broken(beat: facts.WaitHeartbeat) -> None:
+    def broken(beat: events.WaitHeartbeat) -> None:
         raise OSError("nobody listens")
 
     script = lab.script(Response(503, {"retry-after": "90"}), "done")
     with lab.recovery.run(source="main_agent"):
         assert lab.recovery.guard("job", on_heartbeat=broken, **PERSISTENT)(script)() == "done"
-    assert [fact.hook for fact in lab.facts_of(facts.HookFailed)] == ["on_heartbeat"] * 2
+    assert [fact.hook for fact in lab.events_of(events.HookFailed)] == ["on_heartbeat"] * 2
 
 
 def test_the_time_it_takes_does_not_count_for_the_run(lab: Lab) -> None:
     script = lab.script(Response(503, {"retry-after": "1800"}), "done")
     after = lab.recovery.guard("after")(lab.script("well"))
-    with lab.recovery.run(source="main_agent", deadline_s=60.0):
+    with lab.recovery.run(source="main_agent", timeout=60.0):
         assert lab.recovery.guard("job", **PERSISTENT)(script)() == "done"
         assert after.outcome().value == "well"
 

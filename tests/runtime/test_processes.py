@@ -18,15 +18,15 @@ pytestmark = pytest.mark.default
 PRELUDE = """
 import os, signal, sys, time
 from pathlib import Path
-from recovery_ops.rules.facts import BreakerStateChanged, Instance, RunStarted
-from recovery_ops.rules.words import State, Trigger
+from recovery_ops.rules.events import BreakerStateChanged, Instance, RunStarted
+from recovery_ops.rules.enums import State, Trigger
 from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.delivery.outbox import Outbox
-from recovery_ops.runtime.delivery.sender import Sender
-from recovery_ops.runtime.telemetry import Telemetry
+from recovery_ops.runtime.telemetry.outbox import Outbox
+from recovery_ops.runtime.telemetry.exporter import Exporter
+from recovery_ops.runtime.telemetry.pipeline import Telemetry
 
 def telemetry(path, url=None, instance="agent-1"):
-    send = Sender(url, "key") if url else None
+    send = Exporter(url, "key") if url else None
     return Telemetry(Instance(service="s", instance=instance), outbox=Outbox(Path(path)), clock=Clock(), send=send)
 
 def moved(name):
@@ -283,7 +283,7 @@ def test_opentelemetry_switched_off_is_said_and_harms_nothing(tmp_path: Path) ->
     assert done.stderr.count("OTEL_SDK_DISABLED") == 1
 
 
-@pytest.mark.parametrize("module", ["telemetry", "delivery.outbox", "delivery.sender", "desired.link", "clock"])
+@pytest.mark.parametrize("module", ["telemetry", "telemetry.outbox", "telemetry.exporter", "config.stream", "clock"])
 def test_an_import_loads_neither_opentelemetry_nor_http(module: str) -> None:
     said = run(
         f"""

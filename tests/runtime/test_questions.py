@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.rules.budget import DENIALS, ERRORS
-from recovery_ops.rules.escalations import REASONS
-from recovery_ops.rules.facts import Escalated
-from recovery_ops.rules.intent import Answer
-from recovery_ops.rules.words import Category
-from recovery_ops.runtime import NotConfigured, RunCancelled, answer_to, ask, escalate_to_human, escalate_to_human_async
+from recovery_ops.rules.desired_state import Answer
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.events import Escalated
+from recovery_ops.rules.policy.escalation_rules import REASONS
+from recovery_ops.rules.run_limits import DENIALS, ERRORS
+from recovery_ops.runtime import ConfigurationError, DeadlineExceeded, RunCancelled
 from recovery_ops.runtime.testing import Lab
 from recovery_ops.wire import desired_document, parse_desired
 
 
 def decided(lab: Lab, decision: str = "approved", **more: Any) -> None:
     """A person answers the newest question."""
-    ticket = lab.facts_of(Escalated)[-1].escalation_id or ""
+    ticket = lab.events_of(Escalated)[-1].escalation_id or ""
     answer = Answer(ticket=ticket, decision=decision, by="ana", **more)
     desired = lab.recovery.desired
     lab.recovery.apply(replace(desired, revision=desired.revision + 1, answers=(*desired.answers, answer)))
@@ -28,8 +28,8 @@ def decided(lab: Lab, decision: str = "approved", **more: Any) -> None:
 
 def asked(lab: Lab, how: str, question: str = "Refund?", **said: Any) -> Any:
     if how == "sync":
-        return escalate_to_human(lab.recovery, question, **said)
-    return asyncio.run(escalate_to_human_async(lab.recovery, question, **said))
+        return lab.recovery.escalate(question, **said)
+    return asyncio.run(lab.recovery.escalate_async(question, **said))
 
 
 HOWS = pytest.mark.parametrize("how", ["sync", "async"])
@@ -43,7 +43,7 @@ def test_the_answer_of_a_person_comes_back_at_once(how: str) -> None:
     found = asked(lab, how, proposal='{"amount": 120}', queue="refunds", operation="refund")
     assert (found.is_approved, found.text, found.by, found.is_default) == (True, '{"amount": 120}', "ana", False)
     assert lab.clock.now() == began + 7.0
-    [fact] = lab.facts_of(Escalated)
+    [fact] = lab.events_of(Escalated)
     assert (fact.queue, fact.operation, fact.escalation_id) == ("refunds", "refund", found.ticket)
     assert (fact.message, fact.proposal) == ("Refund?", '{"amount": 120}')
     assert (fact.deadline_s, fact.default_action) == (1800.0, "deny")
@@ -55,7 +55,7 @@ def test_secrets_stay_in_the_agent_and_come_back_to_it(how: str) -> None:
     lab.waker.at(1.0, lambda: decided(lab))
     secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
     found = asked(lab, how, proposal=f"call it with {secret}")
-    [fact] = lab.facts_of(Escalated)
+    [fact] = lab.events_of(Escalated)
     assert secret not in fact.proposal
     assert found.text == f"call it with {secret}"
 
@@ -77,13 +77,13 @@ def test_each_decision(how: str, decision: str, text: str, is_approved: bool, co
 def test_silence_means_what_the_caller_said(how: str, default: str) -> None:
     lab = Lab()
     began = lab.clock.now()
-    found = asked(lab, how, deadline_s=60.0, default=default)
+    found = asked(lab, how, timeout=60.0, default=default)
     assert (found.is_approved, found.is_default, found.by) == (default == "allow", True, "deadline")
     assert lab.clock.now() == began + 60.0
 
 
 def test_without_a_word_silence_denies() -> None:
-    assert not escalate_to_human(Lab().recovery, "Refund?", deadline_s=1.0).is_approved
+    assert not Lab().recovery.escalate("Refund?", timeout=1.0).is_approved
 
 
 @HOWS
@@ -91,14 +91,14 @@ def test_the_deadline_of_the_run_stands_still_meanwhile(how: str) -> None:
     lab = Lab()
 
     def both() -> bool:
-        with lab.recovery.run("job", source="main_agent", deadline_s=30.0):
+        with lab.recovery.run("job", source="main_agent", timeout=30.0):
             lab.waker.at(600.0, lambda: decided(lab))
-            return bool(escalate_to_human(lab.recovery, "Refund?").is_approved)
+            return bool(lab.recovery.escalate("Refund?").is_approved)
 
     async def task() -> bool:
-        async with lab.recovery.run("job", source="main_agent", deadline_s=30.0):
+        async with lab.recovery.run("job", source="main_agent", timeout=30.0):
             lab.waker.at(600.0, lambda: decided(lab))
-            return (await escalate_to_human_async(lab.recovery, "Refund?")).is_approved
+            return (await lab.recovery.escalate_async("Refund?")).is_approved
 
     assert both() if how == "sync" else asyncio.run(task())
 
@@ -108,38 +108,38 @@ def test_a_run_that_is_called_off_waits_no_longer() -> None:
     with lab.recovery.run("job", source="main_agent") as run:
         lab.waker.at(20.0, run.cancel)
         with pytest.raises(RunCancelled):
-            escalate_to_human(lab.recovery, "Refund?", operation="refund")
+            lab.recovery.escalate("Refund?", operation="refund")
 
 
 def test_a_ticket_finds_the_answer_later_and_asks_nothing_twice() -> None:
     lab = Lab()
-    ticket = ask(lab.recovery, "Refund?")
-    assert answer_to(lab.recovery, ticket) is None
+    ticket = lab.recovery.ask("Refund?")
+    assert lab.recovery.answer_to(ticket) is None
     decided(lab, "edited", text="50")
-    found = answer_to(lab.recovery, ticket)
+    found = lab.recovery.answer_to(ticket)
     assert found is not None
     assert (found.is_approved, found.text) == (True, "50")
-    assert escalate_to_human(lab.recovery, "Refund?", ticket=ticket) == found
-    assert len(lab.facts_of(Escalated)) == 1
+    assert lab.recovery.escalate("Refund?", ticket=ticket) == found
+    assert len(lab.events_of(Escalated)) == 1
 
 
 def test_what_was_left_as_proposed_is_what_was_proposed_for_a_ticket_as_for_who_waits() -> None:
     lab = Lab()
-    ticket = ask(lab.recovery, "Refund?", proposal="120 EUR")
-    assert answer_to(lab.recovery, ticket, proposal="120 EUR") is None
+    ticket = lab.recovery.ask("Refund?", proposal="120 EUR")
+    assert lab.recovery.answer_to(ticket, proposal="120 EUR") is None
     decided(lab)
-    by_ticket = answer_to(lab.recovery, ticket, proposal="120 EUR")
+    by_ticket = lab.recovery.answer_to(ticket, proposal="120 EUR")
     assert by_ticket is not None
     assert (by_ticket.is_approved, by_ticket.text) == (True, "120 EUR")
-    assert escalate_to_human(lab.recovery, "Refund?", proposal="120 EUR", ticket=ticket) == by_ticket
+    assert lab.recovery.escalate("Refund?", proposal="120 EUR", ticket=ticket) == by_ticket
 
 
 def test_answers_to_others_are_nobody_elses() -> None:
     lab = Lab()
-    first = ask(lab.recovery, "One?")
-    ask(lab.recovery, "Two?")
+    first = lab.recovery.ask("One?")
+    lab.recovery.ask("Two?")
     decided(lab)
-    assert answer_to(lab.recovery, first) is None
+    assert lab.recovery.answer_to(first) is None
 
 
 def test_answers_travel_and_one_that_is_not_understood_spoils_nothing() -> None:
@@ -168,35 +168,50 @@ def test_without_answers_a_document_is_what_it_always_was() -> None:
 def test_who_asks_again_under_a_ticket_asks_the_same_question() -> None:
     lab = Lab()
     for _ in range(2):
-        lab.waker.at(1.0, lambda: decided(lab) if len(lab.facts_of(Escalated)) == 2 else None)
-        escalate_to_human(lab.recovery, "Refund?", ticket="order-17", deadline_s=3.0)
-    assert [fact.escalation_id for fact in lab.facts_of(Escalated)] == ["order-17", "order-17"]
+        lab.waker.at(1.0, lambda: decided(lab) if len(lab.events_of(Escalated)) == 2 else None)
+        lab.recovery.escalate("Refund?", ticket="order-17", timeout=3.0)
+    assert [fact.escalation_id for fact in lab.events_of(Escalated)] == ["order-17", "order-17"]
 
 
 @pytest.mark.parametrize(
     ("said", "field"),
     [
         ({"reason": "because"}, "reason"),
-        ({"deadline_s": -5}, "deadline_s"),
-        ({"deadline_s": 0}, "deadline_s"),
-        ({"deadline_s": float("nan")}, "deadline_s"),
-        ({"deadline_s": 1e9}, "deadline_s"),
-        ({"deadline_s": "soon"}, "deadline_s"),
+        ({"timeout": -5}, "timeout"),
+        ({"timeout": 0}, "timeout"),
+        ({"timeout": float("nan")}, "timeout"),
+        ({"timeout": 1e9}, "timeout"),
+        ({"timeout": "soon"}, "timeout"),
         ({"default": "maybe"}, "default"),
         ({"queue": ""}, "queue"),
         ({"queue": "x" * 65}, "queue"),
         ({"ticket": "x" * 201}, "ticket"),
         ({"question": " "}, "question"),
-        ({"deadlin_s": 60}, "deadlin_s"),
     ],
 )
 @HOWS
 def test_what_nobody_could_answer_is_refused_where_it_is_written(how: str, said: dict[str, Any], field: str) -> None:
     lab = Lab()
-    with pytest.raises(NotConfigured, match=rf"\b{field} (is|has|says)"):
+    with pytest.raises(ConfigurationError, match=rf"\b{field} must "):
         asked(lab, how, **said)
-    assert not lab.facts_of(Escalated)
+    assert not lab.events_of(Escalated)
+
+
+@HOWS
+def test_unknown_question_option_is_a_type_error(how: str) -> None:
+    with pytest.raises(TypeError, match="timeot"):
+        asked(Lab(), how, timeot=60)
 
 
 def test_every_reason_that_the_rules_themselves_give_is_one() -> None:
     assert {DENIALS, ERRORS, *Category} <= REASONS
+
+
+def test_unanswered_question_lets_the_run_deadline_go_on() -> None:
+    lab = Lab()
+    with lab.recovery.run("refund", timeout=10):
+        assert lab.recovery.escalate("Refund?", timeout=60).is_default
+        assert lab.recovery.guard("search")(lambda: "in time")() == "in time"
+        lab.clock.push(11.0)
+        with pytest.raises(DeadlineExceeded):
+            lab.recovery.guard("search")(lambda: "late")()

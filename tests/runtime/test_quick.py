@@ -1,4 +1,4 @@
-"""The quick path: it does what the ladder would have done, hands on what is left of the time, and disturbs nobody."""
+"""The fast path: it does what the ladder would have done, hands on what is left of the time, and disturbs nobody."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.facts import CallsCounted, RunFinished, RunStarted
-from recovery_ops.rules.intent import Desired, Override, Reset
-from recovery_ops.rules.scope import Scope
-from recovery_ops.rules.words import State
+from recovery_ops.rules.desired_state import Desired, Override, Reset
+from recovery_ops.rules.enums import State
+from recovery_ops.rules.events import CallsCounted, RunFinished, RunStarted
+from recovery_ops.rules.policy.scope import Scope
 from recovery_ops.runtime import (
     Deadline,
     DeadlineExceeded,
@@ -26,7 +26,7 @@ from recovery_ops.runtime import (
     RunCancelled,
     attempt,
 )
-from recovery_ops.runtime.testing import Facts, Lab, Script
+from recovery_ops.runtime.testing import Lab, RecordedEvents, Script
 
 OUTCOMES = st.sampled_from(["ok", "ok", "ok", 500, 529, 429, 404, 401, TimeoutError(), ValueError("a bug")])
 
@@ -58,16 +58,16 @@ STORIES = st.lists(st.one_of(CALLS, CALLS, CALLS, EVENTS), min_size=1, max_size=
 
 
 class Teller:
-    """Plays a story to two operations of one backend, on the quick path or always up the ladder."""
+    """Plays a story to two operations of one backend, on the fast path or always up the ladder."""
 
     def __init__(self, *, is_quick: bool, is_async: bool, deadline_s: float | None) -> None:
-        self.lab, self.is_quick, self.is_async = Lab(), is_quick, is_async
+        self.lab, self.is_quick, self.is_async = Lab(reraise=False), is_quick, is_async
         self.script = Script(["ok"])
         self.revision = 0
         self.resets: tuple[Reset, ...] = ()
         self.ends: list[str] = []
         self.guards = [
-            self.lab.recovery.guard(name, is_destructive=False, breaker="shared", deadline_s=deadline_s)(self.answer())
+            self.lab.recovery.guard(name, idempotent=True, breaker="shared", attempt_timeout=deadline_s)(self.answer())
             for name in ("search", "fetch")
         ]
 
@@ -98,7 +98,7 @@ class Teller:
             if step.source is None:
                 self.end(call)
             else:
-                with self.lab.recovery.run(source=step.source, deadline_s=step.run_deadline_s):
+                with self.lab.recovery.run(source=step.source, timeout=step.run_deadline_s):
                     self.end(call)
         except RecoveryError as error:  # the run's own end
             self.ends.append(type(error).__name__)
@@ -135,7 +135,7 @@ class Teller:
         assert breaker is not None
         return {
             "ends": self.ends,
-            "facts": self.lab.facts,
+            "facts": self.lab.events,
             "sources": self.lab.read.sources,
             "waits": self.lab.waits,
             "now": self.lab.clock.now(),
@@ -162,33 +162,33 @@ class TestEquality:
         assert quick == ladder
 
     def test_the_stories_take_the_quick_path(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from recovery_ops.runtime import quick
+        from recovery_ops.runtime import fast_path as quick
 
         climbs: list[Any] = []
-        monkeypatch.setattr(quick, "drive", lambda *given: climbs.append(given))
+        monkeypatch.setattr(quick, "execute_value", lambda *given: climbs.append(given))
         Teller(is_quick=True, is_async=False, deadline_s=None).play([Step(("ok",), source="main_agent")] * 3)
         assert climbs == []
 
 
 class TestTime:
     def test_a_thread_is_handed_what_is_left(self) -> None:
-        lab = Lab()
+        lab = Lab(reraise=False)
 
-        @lab.recovery.guard("search", deadline_s=10.0)
+        @lab.recovery.guard("search", attempt_timeout=10.0)
         def search() -> float | None:
-            return attempt().deadline_s
+            return attempt().remaining_s
 
         assert search() == 10.0
-        with lab.recovery.run(deadline_s=4.0):
+        with lab.recovery.run(timeout=4.0):
             lab.clock.push(1.0)
             assert search() == 3.0
-        assert attempt().deadline_s is None
+        assert attempt().remaining_s is None
 
     def test_a_thread_is_handed_what_is_left_of_the_run_alone(self) -> None:
-        lab = Lab()
-        guarded = lab.recovery.guard("search")(lambda: attempt().deadline_s)
+        lab = Lab(reraise=False)
+        guarded = lab.recovery.guard("search")(lambda: attempt().remaining_s)
         assert guarded() is None
-        with lab.recovery.run(deadline_s=4.0):
+        with lab.recovery.run(timeout=4.0):
             lab.clock.push(1.0)
             assert guarded() == 3.0
             with Deadline(2.0, clock=lab.clock):
@@ -196,7 +196,7 @@ class TestTime:
 
     @pytest.mark.parametrize("is_nested", [True, False])
     def test_a_run_that_was_called_off_calls_nothing(self, is_nested: bool) -> None:
-        lab, called = Lab(), []
+        lab, called = Lab(reraise=False), []
         guarded = lab.recovery.guard("search")(lambda: called.append(1))
         with lab.recovery.run() as run, Deadline(60.0, clock=lab.clock) if is_nested else nullcontext():
             guarded()
@@ -206,59 +206,59 @@ class TestTime:
         assert called == [1]
 
     def test_a_run_that_is_over_calls_nothing(self) -> None:
-        lab, called = Lab(), []
+        lab, called = Lab(reraise=False), []
         guarded = lab.recovery.guard("search")(lambda: called.append(1))
-        with lab.recovery.run(deadline_s=4.0):
+        with lab.recovery.run(timeout=4.0):
             lab.clock.push(4.0)
             with pytest.raises(DeadlineExceeded):
                 guarded()
         assert called == []
 
     def test_durations_are_counted_where_there_is_a_deadline(self) -> None:
-        lab = Lab()
-        guarded = lab.recovery.guard("search", deadline_s=10.0)(lab.script("ok", takes_s=0.2))
+        lab = Lab(reraise=False)
+        guarded = lab.recovery.guard("search", attempt_timeout=10.0)(lab.script("ok", takes_s=0.2))
         plain = lab.recovery.guard("fetch")(lab.script("ok", takes_s=0.2))
         for _ in range(3):
             guarded(), guarded.outcome(), plain(), plain.outcome()
         lab.recovery.flush()
-        search, fetch = lab.facts_of(CallsCounted)
+        search, fetch = lab.events_of(CallsCounted)
         assert dict(zip((*search.latency_bounds_s, None), search.latency_counts, strict=True))[0.25] == 6
         assert sum(search.latency_counts) == search.successes == 6
         assert fetch.latency_counts == ()
 
     def test_only_the_newest_durations_wait_to_be_counted(self) -> None:
-        lab = Lab()
-        guarded = lab.recovery.guard("search", deadline_s=10.0)(lab.script("ok"))
+        lab = Lab(reraise=False)
+        guarded = lab.recovery.guard("search", attempt_timeout=10.0)(lab.script("ok"))
         for _ in range(3):
             for _ in range(2000):
                 guarded()
             lab.recovery.sweep()
         lab.recovery.flush()
-        (counted,) = lab.facts_of(CallsCounted)
+        (counted,) = lab.events_of(CallsCounted)
         assert sum(counted.latency_counts) == 6000
 
     def test_a_laboratorys_clock_does_not_time_tasks_out(self) -> None:
-        lab = Lab()  # its clock reads 1000 s; the loop's says how long the machine is up
+        lab = Lab(reraise=False)  # its clock reads 1000 s; the loop's says how long the machine is up
 
-        @lab.recovery.guard("search", deadline_s=3600.0)
+        @lab.recovery.guard("search", attempt_timeout=3600.0)
         async def search() -> str:
             for _ in range(3):
                 await asyncio.sleep(0.001)
             return "ok"
 
         assert asyncio.run(search()) == "ok"
-        assert lab.facts == []
+        assert lab.events == []
 
 
 class TestNesting:
     def test_a_call_within_an_attempt_does_not_read_its_adjustments(self) -> None:
-        lab, seen = Lab(), []
+        lab, seen = Lab(reraise=False), []
 
-        @lab.recovery.guard("inner", is_destructive=False)
+        @lab.recovery.guard("inner", idempotent=True)
         def inner() -> None:
             seen.append(attempt())
 
-        @lab.recovery.guard("outer", is_destructive=False, refresh_credentials=lambda: None)
+        @lab.recovery.guard("outer", idempotent=True, refresh_credentials=lambda: None)
         def outer() -> str:
             if not seen:
                 seen.append(attempt())
@@ -271,16 +271,18 @@ class TestNesting:
             assert outer() == "ok"
         assert (seen[1].number, seen[1].adjustment) == (1, None)
 
-    def test_a_key_is_handed_down(self) -> None:
-        lab = Lab()
+    def test_keyed_call_gives_inner_calls_keys_of_their_own(self) -> None:
+        lab = Lab(reraise=False)
         inner = lab.recovery.guard("inner")(lambda: attempt().idempotency_key)
-        outer = lab.recovery.guard("outer", idempotency_key=lambda: "order-7")(inner)
-        assert outer() == "order-7"
+        outer = lab.recovery.guard("outer", idempotency_key=lambda: "order-7")(lambda: (inner(), inner()))
+        first, second = outer()
+        assert len({first, second, "order-7", None}) == 4
+        assert outer() == (first, second)
 
 
 @pytest.fixture
 def recovery() -> Recovery:
-    return Recovery("quick", url="", sink=Facts(), is_background_work_wanted=False)
+    return Recovery("quick", url="", sink=RecordedEvents(), is_background_work_wanted=False, reraise=False)
 
 
 class TestTasks:
@@ -289,7 +291,7 @@ class TestTasks:
         ends: list[str] = []
         all_here = threading.Barrier(3)
 
-        @recovery.guard("search", is_destructive=False, max_retries=0, deadline_s=0.02)
+        @recovery.guard("search", idempotent=True, max_retries=0, attempt_timeout=0.02)
         async def search(seconds: float) -> None:
             await asyncio.sleep(seconds)
 
@@ -308,7 +310,7 @@ class TestTasks:
         assert ends == ["ended"] * 3
 
     def test_one_loop_after_another_in_one_thread(self, recovery: Recovery) -> None:
-        @recovery.guard("search", is_destructive=False, max_retries=0, deadline_s=0.01)
+        @recovery.guard("search", idempotent=True, max_retries=0, attempt_timeout=0.01)
         async def search() -> None:
             await asyncio.sleep(3600.0)
 
@@ -317,7 +319,7 @@ class TestTasks:
                 asyncio.run(search())
 
     def test_a_cancel_that_the_call_swallowed_is_taken_back(self, recovery: Recovery) -> None:
-        @recovery.guard("stubborn", is_destructive=False, deadline_s=0.01)
+        @recovery.guard("stubborn", idempotent=True, attempt_timeout=0.01)
         async def stubborn() -> str:
             try:
                 await asyncio.sleep(3600.0)
@@ -334,7 +336,7 @@ class TestTasks:
         assert asyncio.run(main()) == ("anyway", 0)
 
     def test_a_late_call_tells_where_it_hung(self, recovery: Recovery) -> None:
-        @recovery.guard("slow", is_destructive=False, max_retries=0, deadline_s=0.01)
+        @recovery.guard("slow", idempotent=True, max_retries=0, attempt_timeout=0.01)
         async def slow() -> None:
             await hanging_place()
 
@@ -352,7 +354,7 @@ class TestTasks:
         assert "hanging_place" in names
 
     def test_entries_do_not_pile_up_behind_a_slow_call(self, recovery: Recovery) -> None:
-        @recovery.guard("search", deadline_s=60.0)
+        @recovery.guard("search", attempt_timeout=60.0)
         async def search(release: asyncio.Event | None = None) -> None:
             if release is not None:
                 await release.wait()
@@ -374,5 +376,5 @@ class TestTasks:
 
 def test_the_story_tells_more_than_runs() -> None:
     teller = Teller(is_quick=True, is_async=False, deadline_s=None).play([Step((500, "ok"), source="main_agent")])
-    kinds = {type(fact).__name__ for fact in teller.lab.facts if not isinstance(fact, RunStarted | RunFinished)}
+    kinds = {type(fact).__name__ for fact in teller.lab.events if not isinstance(fact, RunStarted | RunFinished)}
     assert kinds == {"FailureClassified", "RetryScheduled", "AttemptSucceeded", "CallsCounted"}

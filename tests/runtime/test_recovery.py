@@ -6,28 +6,29 @@ import asyncio
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from recovery_ops.rules import facts
-from recovery_ops.rules.intent import Desired
-from recovery_ops.rules.policy import parse_policy
-from recovery_ops.rules.scope import Scope
-from recovery_ops.rules.words import RunStatus, State
+from recovery_ops.rules import events
+from recovery_ops.rules.desired_state import Desired
+from recovery_ops.rules.enums import RunStatus, State
+from recovery_ops.rules.policy.model import parse_policy
+from recovery_ops.rules.policy.scope import Scope
 from recovery_ops.runtime import (
     CircuitOpen,
+    ConfigurationError,
     DeadlineExceeded,
     Degraded,
     Fallback,
-    GateClosed,
-    NotConfigured,
     Outcome,
     Recovery,
     RecoveryExhausted,
     Response,
-    RunStopped,
+    RetryAfterActive,
+    StopRun,
     attempt,
 )
 from recovery_ops.runtime.testing import Lab
@@ -36,7 +37,7 @@ from tests.support.recovery import NO_RETRY, broken, tripped
 
 @pytest.fixture
 def lab() -> Lab:
-    return Lab()
+    return Lab(reraise=False)
 
 
 class TestGuard:
@@ -70,16 +71,23 @@ class TestGuard:
         assert refused.value.retry_at is not None
         assert refused.value.retry_at.timestamp() == pytest.approx(lab.clock.wall() + 60.0)
 
+    def test_outcome_of_nothing_is_second_best(self, lab: Lab) -> None:
+        for script, is_degraded in ((lab.script(500), True), (lab.script("fine"), False)):
+            lab = Lab()
+            guarded = lab.recovery.guard("prices", optional=True)(script)
+            with lab.recovery.run():
+                assert guarded.outcome().is_degraded is is_degraded
+
     def test_an_outcome_says_how_it_was_come_by(self, lab: Lab) -> None:
         guarded = lab.recovery.guard(
             "prices", fallback=Fallback(lab.script(42), name="cache", warning="up to 1 h old", data_age_s=3600.0)
         )(lab.script(ValueError()))
         outcome = guarded.outcome()
         assert (outcome.value, outcome.fallback, outcome.warning) == (42, "cache", "up to 1 h old")
-        assert outcome.is_second_best
+        assert outcome.is_degraded
 
     def test_fallbacks_are_tried_in_order_each_behind_its_own_breaker(self, lab: Lab) -> None:
-        first = Fallback(lab.script(TimeoutError()), name="first", is_destructive=False)
+        first = Fallback(lab.script(TimeoutError()), name="first", idempotent=True)
         second = Fallback(lab.script("second"), name="second")
         guarded = lab.recovery.guard("search", fallback=[first, second])(lab.script(ValueError()))
         for _ in range(6):
@@ -87,7 +95,7 @@ class TestGuard:
         breaker = lab.recovery.breaker("first")
         assert breaker is not None
         assert breaker.state is State.OPEN
-        assert [fact.level for fact in lab.facts_of(facts.FallbackActivated)] == [2] * 6
+        assert [fact.level for fact in lab.events_of(events.FallbackActivated)] == [2] * 6
 
     def test_a_worse_answer_than_none_is_not_given(self, lab: Lab) -> None:
         guarded = lab.recovery.guard("dose", fallback=lab.script("old"), fallback_allowed=False)(
@@ -115,13 +123,18 @@ class TestGuard:
     def test_off_means_out_of_the_way(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("RECOVERY_OPS_OFF", "1")
 
-        def function() -> None: ...
+        failure = ZeroDivisionError()
 
-        assert Recovery("x", url="").guard("search")(function) is function
+        def function() -> None:
+            raise failure
+
+        with pytest.raises(ZeroDivisionError) as caught:
+            Recovery("x", url="", reraise=False).guard("search", optional=True)(function)()
+        assert caught.value is failure
 
     def test_off_still_says_how_a_result_was_come_by(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("RECOVERY_OPS_OFF", "1")
-        guard = Recovery("x", url="").guard
+        guard = Recovery("x", url="", reraise=False).guard
 
         async def answer(number: int) -> int:
             return number
@@ -141,7 +154,7 @@ class TestGuard:
     def test_off_still_sends_the_key_upstream(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without it a provider would take a repetition, by whomever, for a new request."""
         monkeypatch.setenv("RECOVERY_OPS_OFF", "1")
-        guard = Recovery("x", url="").guard
+        guard = Recovery("x", url="", reraise=False).guard
 
         async def pay_later(order: str) -> str | None:
             return attempt().idempotency_key
@@ -159,12 +172,12 @@ class TestGuard:
         guarded = lab.recovery.guard("search")(lab.script(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             guarded()
-        assert lab.facts == []
+        assert lab.events == []
 
     def test_the_attempt_knows_what_to_change(self, lab: Lab) -> None:
         seen = []
 
-        @lab.recovery.guard("model", kind="model", is_destructive=False, refresh_credentials=lambda: None)
+        @lab.recovery.guard("model", kind="model", idempotent=True, refresh_credentials=lambda: None)
         def model() -> str:
             seen.append(attempt())
             if len(seen) < 2:
@@ -175,16 +188,16 @@ class TestGuard:
             assert model() == "ok"
         assert seen[1].adjustment == "refresh_credentials"
         assert seen[1].number == 2
-        assert seen[1].deadline_s == pytest.approx(120.0)
+        assert seen[1].remaining_s == pytest.approx(120.0)
 
     def test_a_hook_that_raises_is_said_and_gone_on_without(self, lab: Lab) -> None:
         def hook() -> None:
             raise RuntimeError("no vault")
 
-        guarded = lab.recovery.guard("crm", is_destructive=False, refresh_credentials=hook)(lab.script(401, "ok"))
+        guarded = lab.recovery.guard("crm", idempotent=True, refresh_credentials=hook)(lab.script(401, "ok"))
         with lab.recovery.run(source="main_agent"):
             assert guarded() == "ok"
-        (fact,) = lab.facts_of(facts.HookFailed)
+        (fact,) = lab.events_of(events.HookFailed)
         assert fact.hook == "refresh_credentials"
 
     def test_an_idempotency_key_makes_an_operation_repeatable(self, lab: Lab) -> None:
@@ -204,15 +217,15 @@ class TestGuard:
     def test_a_fallback_that_cannot_be_called_is_refused_at_once(self, lab: Lab) -> None:
         async def later() -> None: ...
 
-        with pytest.raises(NotConfigured, match="must not be async"):
+        with pytest.raises(ConfigurationError, match="must not be async"):
             lab.recovery.guard("search", fallback=later)(lambda: None)
 
     def test_the_vendors_gate_is_an_error_of_its_own(self, lab: Lab) -> None:
         limited = Response(429, {"retry-after": "600"})
-        guarded = lab.recovery.guard("search", is_destructive=False)(lab.script(limited))
+        guarded = lab.recovery.guard("search", idempotent=True)(lab.script(limited))
         with pytest.raises(RecoveryExhausted), lab.recovery.run(source="main_agent"):
             guarded()
-        with pytest.raises(GateClosed):
+        with pytest.raises(RetryAfterActive):
             guarded()
 
 
@@ -226,7 +239,7 @@ class TestRun:
         with lab.recovery.run("answer", source="main_agent", run_id="r-1"):
             guarded()
             lab.clock.push(2.0)
-        (started,), (finished,) = lab.facts_of(facts.RunStarted), lab.facts_of(facts.RunFinished)
+        (started,), (finished,) = lab.events_of(events.RunStarted), lab.events_of(events.RunFinished)
         assert (started.name, finished.status, finished.duration_s) == ("answer", RunStatus.SUCCEEDED, 2.0)
         assert set(lab.read.runs) == {"r-1"}
 
@@ -236,9 +249,42 @@ class TestRun:
     )
     def test_how_it_ended(self, lab: Lab, outcome: Any, status: RunStatus) -> None:
         guarded = lab.recovery.guard("search")(lab.script(outcome))
-        with pytest.raises((RunStopped, RecoveryExhausted, KeyboardInterrupt)), lab.recovery.run():
+        with pytest.raises((StopRun, RecoveryExhausted, KeyboardInterrupt)), lab.recovery.run():
             guarded()
-        assert lab.facts_of(facts.RunFinished)[0].status is status
+        assert lab.events_of(events.RunFinished)[0].status is status
+
+    @pytest.mark.parametrize(
+        ("outcomes", "said", "attempts"),
+        [
+            ((503, 503), {"optional": True, "max_retries": 1}, 2),
+            ((403,), {}, 1),
+            ((503,), {"foundational": True, "max_retries": 1}, 2),
+            ((503,), {"max_retries": 0, "fallback": lambda: "old"}, 2),
+            ((503, KeyboardInterrupt()), {}, 2),
+            ((KeyboardInterrupt(),), {}, 1),
+            (("ok",), {}, 1),
+        ],
+        ids=["left out", "stopped", "foundational", "fallback", "interrupted later", "interrupted", "ok"],
+    )
+    def test_run_counts_attempts_of_every_ending(
+        self, lab: Lab, outcomes: tuple[Any, ...], said: dict[str, Any], attempts: int
+    ) -> None:
+        guarded = lab.recovery.guard("search", idempotent=True, **said)(lab.script(*outcomes))
+        with suppress(StopRun, KeyboardInterrupt), lab.recovery.run(source="main_agent"):
+            guarded()
+        assert [fact.attempts for fact in lab.events_of(events.RunFinished)] == [attempts]
+
+    def test_run_counts_guarded_fallback_once(self, lab: Lab) -> None:
+        other = lab.recovery.guard("other", idempotent=True, max_retries=1)(lab.script(503, "ok"))
+        guarded = lab.recovery.guard("search", idempotent=True, max_retries=0, fallback=other)(lab.script(503))
+        with lab.recovery.run(source="main_agent"):
+            assert guarded() == "ok"
+        assert [fact.attempts for fact in lab.events_of(events.RunFinished)] == [3]
+
+    def test_run_without_calls_has_zero_attempts(self, lab: Lab) -> None:
+        with lab.recovery.run():
+            pass
+        assert [fact.attempts for fact in lab.events_of(events.RunFinished)] == [0]
 
     def test_second_best_answers_make_it_degraded(self, lab: Lab) -> None:
         guarded = lab.recovery.guard("search", fallback=Fallback(lab.script("old"), name="c", warning="old"))(
@@ -247,21 +293,21 @@ class TestRun:
         with lab.recovery.run() as run:
             guarded()
         assert run.scope.warnings == ["old"]
-        assert lab.facts_of(facts.RunFinished)[0].status is RunStatus.DEGRADED
+        assert lab.events_of(events.RunFinished)[0].status is RunStatus.DEGRADED
 
     def test_an_inner_run_can_only_end_sooner(self, lab: Lab) -> None:
-        with lab.recovery.run(deadline_s=10.0) as outer, lab.recovery.run(deadline_s=100.0) as inner:
+        with lab.recovery.run(timeout=10.0) as outer, lab.recovery.run(timeout=100.0) as inner:
             assert inner.scope.deadline_at == outer.scope.deadline_at
 
     def test_no_call_after_the_deadline(self, lab: Lab) -> None:
-        late = lab.recovery.guard("search")(lab.script("ok"))
-        with lab.recovery.run(deadline_s=1.0):
+        late = lab.recovery.guard("search", settings=NO_RETRY)(lab.script("ok"))
+        with lab.recovery.run(timeout=1.0):
             lab.clock.push(2.0)
             with pytest.raises(DeadlineExceeded):
                 late.outcome()
 
     def test_a_run_ends_where_the_policy_says_if_nobody_says_anything(self, lab: Lab) -> None:
-        late = lab.recovery.guard("search")(lab.script("ok"))
+        late = lab.recovery.guard("search", settings=NO_RETRY)(lab.script("ok"))
         with lab.recovery.run():
             lab.clock.push(299.0)
             assert late.outcome().value == "ok"
@@ -269,7 +315,7 @@ class TestRun:
             with pytest.raises(DeadlineExceeded):
                 late.outcome()
         lab.recovery.apply(Desired(revision=1, policy=parse_policy({"guards": {"run_deadline_s": 1000}})))
-        with lab.recovery.run(), lab.recovery.run(deadline_s=math.inf):
+        with lab.recovery.run(), lab.recovery.run(timeout=math.inf):
             lab.clock.push(999.0)
             assert late.outcome().value == "ok"
             lab.clock.push(2.0)
@@ -279,18 +325,18 @@ class TestRun:
     @pytest.mark.parametrize("deadline_s", [0.0, -1.0, math.nan])
     def test_a_deadline_is_a_positive_number(self, lab: Lab, deadline_s: float) -> None:
         with pytest.raises(ValueError, match="positive"):
-            lab.recovery.run(deadline_s=deadline_s)
+            lab.recovery.run(timeout=deadline_s)
 
     def test_an_open_breaker_is_told_before_a_deadline_that_has_passed(self, lab: Lab) -> None:
         broken(lab)
-        late = lab.recovery.guard("search")(lab.script("ok"))
-        with lab.recovery.run(deadline_s=1.0):
+        late = lab.recovery.guard("search", settings=NO_RETRY)(lab.script("ok"))
+        with lab.recovery.run(timeout=1.0):
             lab.clock.push(2.0)
             with pytest.raises(CircuitOpen):
                 late()
 
     def test_a_guards_own_source_beats_the_runs(self, lab: Lab) -> None:
-        guarded = lab.recovery.guard("titles", is_destructive=False, source="titles")(lab.script(529))
+        guarded = lab.recovery.guard("titles", idempotent=True, source="titles")(lab.script(529))
         with pytest.raises(RecoveryExhausted), lab.recovery.run(source="main_agent"):
             guarded()
         assert lab.waits == []
@@ -298,14 +344,14 @@ class TestRun:
 
 class TestCounting:
     def test_the_denominators_add_up(self, lab: Lab) -> None:
-        guarded = lab.recovery.guard("search", is_destructive=False)(lab.script("ok", 529, "ok", ValueError()))
+        guarded = lab.recovery.guard("search", idempotent=True)(lab.script("ok", 529, "ok", ValueError()))
         with lab.recovery.run(source="main_agent"):
             guarded()
             guarded()
             with pytest.raises(RecoveryExhausted):
                 guarded()
         lab.recovery.flush()
-        (counted,) = lab.facts_of(facts.CallsCounted)
+        (counted,) = lab.events_of(events.CallsCounted)
         assert (counted.calls, counted.attempts, counted.successes) == (3, 4, 2)
         assert counted.failures == {"overloaded": 1, "bug": 1}
         assert (counted.retries, counted.exhausted, counted.in_flight) == (1, 1, 0)
@@ -317,7 +363,7 @@ class TestCounting:
                 guarded()
             lab.recovery.flush()
         lab.recovery.flush()
-        assert [fact.calls for fact in lab.facts_of(facts.CallsCounted)] == [3, 2]
+        assert [fact.calls for fact in lab.events_of(events.CallsCounted)] == [3, 2]
 
     def test_refused_calls_are_added_up(self, lab: Lab) -> None:
         guarded = lab.recovery.guard("search")(lab.script("ok"))
@@ -326,7 +372,7 @@ class TestCounting:
             with pytest.raises(CircuitOpen):
                 guarded()
         lab.recovery.flush()
-        (rejected,) = lab.facts_of(facts.BreakerRejected)
+        (rejected,) = lab.events_of(events.BreakerRejected)
         assert (rejected.count, rejected.state, rejected.reason) == (40, State.FORCED_OPEN, "override")
 
     def test_sources_without_end_are_counted_together(self, lab: Lab) -> None:
@@ -335,7 +381,7 @@ class TestCounting:
             with lab.recovery.run(source=f"made-up-{number}"):
                 guarded()
         lab.recovery.flush()
-        counted = lab.facts_of(facts.CallsCounted)
+        counted = lab.events_of(events.CallsCounted)
         assert len(counted) == 201
         assert max(fact.calls for fact in counted) == 100
         assert sum(fact.calls for fact in counted) == 300
@@ -345,7 +391,7 @@ class TestCounting:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda _: [guarded() for _ in range(500)], range(8)))
         lab.recovery.flush()
-        (counted,) = lab.facts_of(facts.CallsCounted)
+        (counted,) = lab.events_of(events.CallsCounted)
         assert (counted.calls, counted.successes, counted.in_flight) == (4000, 4000, 0)
 
 
@@ -353,7 +399,7 @@ class TestTasks:
     def test_async_callables_are_guarded_alike(self, lab: Lab) -> None:
         outcomes = lab.script(529, "ok")
 
-        @lab.recovery.guard("search", is_destructive=False)
+        @lab.recovery.guard("search", idempotent=True)
         async def search() -> Any:
             return outcomes()
 
@@ -365,10 +411,10 @@ class TestTasks:
         assert lab.waits == [0.5]
 
     def test_a_cancel_in_a_wait_ends_it_in_order(self) -> None:
-        recovery = Recovery("x", url="", is_background_work_wanted=False)
+        recovery = Recovery("x", url="", is_background_work_wanted=False, reraise=False)
         calls = []
 
-        @recovery.guard("search", is_destructive=False, base_delay_s=60.0, kind="tool", deadline_s=1000.0)
+        @recovery.guard("search", idempotent=True, base_delay=60.0, kind="tool", attempt_timeout=1000.0)
         async def search() -> None:
             calls.append(1)
             raise TimeoutError
@@ -388,17 +434,17 @@ class TestTasks:
         assert recovery.cell_of("search", "main_agent").waiting == 0
 
     def test_a_trip_wakes_waiting_tasks_and_threads(self) -> None:
-        recovery = Recovery("x", url="", is_background_work_wanted=False)
+        recovery = Recovery("x", url="", is_background_work_wanted=False, reraise=False)
         entered = threading.Event()
 
-        @recovery.guard("search", is_destructive=False, base_delay_s=60.0, deadline_s=1000.0)
+        @recovery.guard("search", idempotent=True, base_delay=60.0, attempt_timeout=1000.0)
         def search() -> None:
             entered.set()
             raise TimeoutError
 
         def work() -> Exception | None:
             try:
-                with recovery.run(source="main_agent", deadline_s=1000.0):
+                with recovery.run(source="main_agent", timeout=1000.0):
                     search()
             except RecoveryExhausted as error:
                 return error
@@ -407,7 +453,7 @@ class TestTasks:
         with ThreadPoolExecutor(1) as pool:
             future = pool.submit(work)
             assert entered.wait(10.0)
-            lab = Lab()
+            lab = Lab(reraise=False)
             desired = tripped(lab, Scope())
             now = recovery.clock.wall()
             held = replace(desired.overrides[0], starts_at=now - 1, expires_at=now + 600)
@@ -419,7 +465,7 @@ class TestTasks:
 
 
 def test_only_one_of_many_threads_gets_the_probe() -> None:
-    lab = Lab()
+    lab = Lab(reraise=False)
     guarded = broken(lab)
     lab.clock.push(60.0)
     gate, inside = threading.Event(), []
@@ -429,7 +475,7 @@ def test_only_one_of_many_threads_gets_the_probe() -> None:
         gate.wait(10.0)
         return "ok"
 
-    probe = lab.recovery.guard("search", is_destructive=False)(slow)
+    probe = lab.recovery.guard("search", idempotent=True, settings=NO_RETRY)(slow)
     refused = []
 
     def work() -> None:
@@ -450,9 +496,9 @@ def test_only_one_of_many_threads_gets_the_probe() -> None:
 
 
 def test_a_guard_says_in_which_region_what_answers_stands(lab: Lab) -> None:
-    guarded = lab.recovery.guard("ask", region="eu-west-1", is_destructive=False, knobs=NO_RETRY)(
+    guarded = lab.recovery.guard("ask", region="eu-west-1", idempotent=True, settings=NO_RETRY)(
         lab.script(TimeoutError())
     )
     with pytest.raises(RecoveryExhausted):
         guarded()
-    assert [fact.region for fact in lab.facts if isinstance(fact, facts.FailureClassified)] == ["eu-west-1"]
+    assert [fact.region for fact in lab.events if isinstance(fact, events.FailureClassified)] == ["eu-west-1"]

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.rules import facts
-from recovery_ops.rules.intent import Abort, Desired, Pause, Retry
-from recovery_ops.runtime import Recovery, RetryAsked, RunCancelled, Workflow
-from recovery_ops.runtime.desired.link import STREAM_PATH
-from recovery_ops.runtime.retrying import AT_ONCE
+from recovery_ops.rules import events
+from recovery_ops.rules.desired_state import Abort, Desired, Pause, Retry
+from recovery_ops.runtime import Recovery, RetryRequest, RunCancelled, Workflow
+from recovery_ops.runtime.config.stream import STREAM_PATH
+from recovery_ops.runtime.run_retries import AT_ONCE
 from recovery_ops.runtime.testing import Lab
 from recovery_ops.wire import desired_document
 from tests.support.http_server import Stream, event, serving, silent_until, stored
@@ -31,7 +31,7 @@ class Hook:
     """What an agent gives; it can be waited for, and held until it may go on."""
 
     def __init__(self, *, is_held: bool = False, raises: Exception | None = None) -> None:
-        self.asked: list[RetryAsked] = []
+        self.asked: list[RetryRequest] = []
         self.threads: list[threading.Thread] = []
         self.may_end = threading.Event()
         self._come = threading.Condition()
@@ -39,7 +39,7 @@ class Hook:
         if not is_held:
             self.may_end.set()
 
-    def __call__(self, asked: RetryAsked) -> None:
+    def __call__(self, asked: RetryRequest) -> None:
         with self._come:
             self.asked.append(asked)
             self.threads.append(threading.current_thread())
@@ -48,7 +48,7 @@ class Hook:
         if self._raises is not None:
             raise self._raises
 
-    def came(self, count: int) -> list[RetryAsked]:
+    def came(self, count: int) -> list[RetryRequest]:
         """What it was asked, once it was asked so often and has ended each time."""
         with self._come:
             assert self._come.wait_for(lambda: len(self.asked) >= count, PATIENCE_S)
@@ -86,7 +86,7 @@ def test_it_is_asked_once_in_a_thread_of_its_own_with_who_why_and_the_input() ->
     settled(lab)
     lab.recovery.apply(replace(lab.recovery.desired, revision=8))
     settled(lab)
-    assert hook.came(1) == [RetryAsked(run="run-7", input='{"limit": 5}', by="ana", reason=WHY)]
+    assert hook.came(1) == [RetryRequest(run="run-7", input='{"limit": 5}', by="ana", reason=WHY)]
     assert hook.threads[0] is not threading.current_thread()
 
 
@@ -130,7 +130,7 @@ def test_what_cannot_be_noted_is_not_done_and_that_is_told(tmp_path: Path) -> No
     lab = lab_of(hook, wish(), directory=blocked)
     settled(lab)
     assert hook.asked == []
-    assert [one.hook for one in lab.facts_of(facts.HookFailed)] == ["on_retry"]
+    assert [one.hook for one in lab.events_of(events.HookFailed)] == ["on_retry"]
 
 
 def test_a_hook_that_raises_is_told_with_the_run_and_is_not_asked_again() -> None:
@@ -138,16 +138,16 @@ def test_a_hook_that_raises_is_told_with_the_run_and_is_not_asked_again() -> Non
     lab = lab_of(hook, wish())
     settled(lab)
     assert len(hook.came(1)) == 1
-    [told] = lab.facts_of(facts.HookFailed)
+    [told] = lab.events_of(events.HookFailed)
     assert (told.hook, told.error_type, told.message) == ("on_retry", "ValueError", "no such order")
-    assert lab.read.runs[lab.facts.index(told)] == "run-7"
+    assert lab.read.runs[lab.events.index(told)] == "run-7"
 
 
 def test_a_function_that_only_promises_or_ends_its_program_is_told_as_one_that_raised() -> None:
-    async def promises(asked: RetryAsked) -> None:
+    async def promises(asked: RetryRequest) -> None:
         raise AssertionError("nobody awaits it")
 
-    def ends(asked: RetryAsked) -> None:
+    def ends(asked: RetryRequest) -> None:
         sys.exit("usage: pay ORDER")
 
     for hook, error in ((promises, "TypeError"), (ends, "SystemExit")):
@@ -155,7 +155,7 @@ def test_a_function_that_only_promises_or_ends_its_program_is_told_as_one_that_r
         lab.recovery.apply(Desired(revision=7, retries=(wish(),)))
         lab.clock.push(60.0)
         settled(lab)
-        assert [one.error_type for one in lab.facts_of(facts.HookFailed)] == [error]
+        assert [one.error_type for one in lab.events_of(events.HookFailed)] == [error]
 
 
 def test_a_run_that_its_program_has_begun_meanwhile_is_not_begun_beside_itself() -> None:
@@ -167,7 +167,7 @@ def test_a_run_that_its_program_has_begun_meanwhile_is_not_begun_beside_itself()
         settled(lab)
     settled(lab)
     assert hook.asked == []
-    [told] = lab.facts_of(facts.HookFailed)
+    [told] = lab.events_of(events.HookFailed)
     assert told.message == "it is under way in this process already"
 
 
@@ -226,7 +226,7 @@ def test_what_only_the_disk_tells_may_have_been_taken_back_since(
         with closing(Recovery("lab", on_retry=hook, **more)) as second:
             assert second.desired.retries, "from the disk"
             eventually(lambda: second.takes_new_work)
-            monkeypatch.setattr("recovery_ops.runtime.housekeeping.SETTINGS_AFTER_S", 0.0)
+            monkeypatch.setattr("recovery_ops.runtime.background_thread.SETTINGS_AFTER_S", 0.0)
             second.housekeep()
             gate.set()
             eventually(lambda: second.desired.revision == 8)
@@ -238,7 +238,7 @@ def test_what_only_the_disk_tells_may_have_been_taken_back_since(
 def test_a_heartbeat_says_whether_it_is_to_be_had(takes: bool) -> None:
     lab = lab_of(Hook() if takes else None, wish())
     lab.recovery.housekeep()
-    assert {one.takes_retries for one in lab.facts_of(facts.InstanceHeartbeat)} == {takes}
+    assert {one.takes_retries for one in lab.events_of(events.InstanceHeartbeat)} == {takes}
 
 
 def test_an_aborted_workflow_is_begun_again_from_its_checkpoint() -> None:
@@ -267,9 +267,9 @@ def test_an_aborted_workflow_is_begun_again_from_its_checkpoint() -> None:
     lab.recovery.apply(Desired(revision=8, retries=(wish("order-7"),)))
     settled(lab)
     assert done == ["pay order-7", "tell paid"]
-    assert [one.step for one in lab.facts_of(facts.CheckpointRestored)] == ["pay"]
+    assert [one.step for one in lab.events_of(events.CheckpointRestored)] == ["pay"]
     assert lab.read.runs.count("order-7") > 2
-    assert len(lab.facts_of(facts.RunStarted)) == 2
+    assert len(lab.events_of(events.RunStarted)) == 2
 
 
 def _child(recovery: Recovery, hook: Hook, answers: Any) -> None:

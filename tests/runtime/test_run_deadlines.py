@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import trio
 
-from recovery_ops.rules import facts
-from recovery_ops.rules.words import RunStatus
+from recovery_ops.rules import events
+from recovery_ops.rules.enums import RunStatus
 from recovery_ops.runtime import Deadline, DeadlineExceeded, Recovery
-from recovery_ops.runtime.testing import Facts
+from recovery_ops.runtime.testing import Lab, RecordedEvents
 
 LIBRARIES: dict[str, Callable[[Callable[[], Awaitable[Any]]], Any]] = {
     "asyncio": lambda main: asyncio.run(main()),  # type: ignore[arg-type]  # every main here is a coroutine function
@@ -22,12 +22,12 @@ LIBRARIES: dict[str, Callable[[Callable[[], Awaitable[Any]]], Any]] = {
 
 
 @pytest.fixture
-def read() -> Facts:
-    return Facts()
+def read() -> RecordedEvents:
+    return RecordedEvents()
 
 
 @pytest.fixture
-def recovery(read: Facts) -> Recovery:
+def recovery(read: RecordedEvents) -> Recovery:
     return Recovery("timed", url="", sink=read, is_background_work_wanted=False)
 
 
@@ -49,7 +49,7 @@ def _in_asyncio() -> bool:
 
 
 def within(recovery: Recovery, how: str, seconds: float) -> AbstractAsyncContextManager[Any]:
-    return Deadline(seconds) if how == "step" else recovery.run("task", source="main_agent", deadline_s=seconds)
+    return Deadline(seconds) if how == "step" else recovery.run("task", source="main_agent", timeout=seconds)
 
 
 @pytest.mark.parametrize("how", ["step", "run"])
@@ -65,35 +65,36 @@ def test_what_hangs_is_ended(recovery: Recovery, play: Callable[..., Any], how: 
         play(main)
     assert isinstance(ended.value, DeadlineExceeded)
     assert str(ended.value) == f"{'the step' if how == 'step' else 'task'} was ended: its deadline has passed"
+    assert repr(ended.value) == f"DeadlineExceeded({str(ended.value)!r})"
 
 
 def test_it_ends_a_run_that_was_entered_without_async(recovery: Recovery, play: Callable[..., Any]) -> None:
     async def main() -> None:
-        with recovery.run(deadline_s=0.02):
+        with recovery.run(timeout=0.02):
             await hangs()
 
     with pytest.raises(DeadlineExceeded):
         play(main)
 
 
-def test_the_run_is_told_to_have_failed_and_nothing_is_in_flight(recovery: Recovery, read: Facts) -> None:
+def test_the_run_is_told_to_have_failed_and_nothing_is_in_flight(recovery: Recovery, read: RecordedEvents) -> None:
     call = recovery.guard("search")(hangs)
 
     async def main() -> None:
-        async with recovery.run("task", source="main_agent", deadline_s=0.02):
+        async with recovery.run("task", source="main_agent", timeout=0.02):
             await call()
 
     with pytest.raises(DeadlineExceeded):
         asyncio.run(main())
     recovery.flush()
-    (finished,) = (one for one in read.all if isinstance(one, facts.RunFinished))
+    (finished,) = (one for one in read.all if isinstance(one, events.RunFinished))
     assert finished.status is RunStatus.FAILED
-    assert [one.in_flight for one in read.all if isinstance(one, facts.CallsCounted)] == [0]
+    assert [one.in_flight for one in read.all if isinstance(one, events.CallsCounted)] == [0]
 
 
 def test_an_inner_deadline_ends_the_inner_part_alone(recovery: Recovery, play: Callable[..., Any]) -> None:
     async def main() -> str:
-        async with recovery.run(deadline_s=30.0):
+        async with recovery.run(timeout=30.0):
             with pytest.raises(DeadlineExceeded):
                 async with Deadline(0.02):
                     await hangs()
@@ -104,7 +105,7 @@ def test_an_inner_deadline_ends_the_inner_part_alone(recovery: Recovery, play: C
 
 def test_the_outer_deadline_wins_over_a_later_inner_one(recovery: Recovery, play: Callable[..., Any]) -> None:
     async def main() -> None:
-        async with recovery.run(deadline_s=0.02), Deadline(30.0):
+        async with recovery.run(timeout=0.02), Deadline(30.0):
             await hangs()
 
     with pytest.raises(DeadlineExceeded):
@@ -113,7 +114,7 @@ def test_the_outer_deadline_wins_over_a_later_inner_one(recovery: Recovery, play
 
 def test_a_cancel_of_somebody_else_stays_a_cancel(recovery: Recovery) -> None:
     async def run() -> None:
-        async with recovery.run(deadline_s=30.0):
+        async with recovery.run(timeout=30.0):
             await hangs()
 
     async def main() -> None:
@@ -130,7 +131,7 @@ def test_a_cancel_at_the_moment_of_the_deadline_is_not_swallowed(recovery: Recov
     async def main() -> None:
         task = asyncio.current_task()
         assert task is not None
-        async with recovery.run(deadline_s=0.02):
+        async with recovery.run(timeout=0.02):
             try:
                 await hangs()
             finally:
@@ -142,7 +143,7 @@ def test_a_cancel_at_the_moment_of_the_deadline_is_not_swallowed(recovery: Recov
 
 def test_an_error_of_the_body_passes_as_it_is(recovery: Recovery, play: Callable[..., Any]) -> None:
     async def main() -> None:
-        async with recovery.run(deadline_s=30.0):
+        async with recovery.run(timeout=30.0):
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -158,3 +159,11 @@ def test_no_timer_is_left_behind(recovery: Recovery) -> None:
         assert [handle for handle in scheduled if not handle.cancelled()] == []
 
     asyncio.run(main())
+
+
+def test_inner_run_ends_no_later_than_the_outer() -> None:
+    lab = Lab()
+    with lab.recovery.run("outer", timeout=10), lab.recovery.run("inner", timeout=60):
+        lab.clock.push(11.0)
+        with pytest.raises(DeadlineExceeded):
+            lab.recovery.guard("search")(lambda: "late")()

@@ -7,9 +7,10 @@ import threading
 
 import pytest
 
-from recovery_ops.rules import facts
-from recovery_ops.rules.words import Category, RunStatus
-from recovery_ops.runtime import Deadline, Detail, ResultKind, RunStopped
+from recovery_ops.rules import events
+from recovery_ops.rules.enums import Category, RunStatus
+from recovery_ops.rules.tools.results import Detail, ResultKind
+from recovery_ops.runtime import Deadline, StopRun
 from recovery_ops.runtime.testing import Lab
 from tests.runtime.tools.toolboxes import PLAYS, Play, live_limits, open_tool, registry_of, scripted, use
 
@@ -37,12 +38,12 @@ class TestOneTool:
         assert [result.detail for result in results] == [Detail.NONE] * 3 + [Detail.STOPPED_TOOL] * 2
         assert "do not call it again. Answer with what you have, or ask for help." in results[2].content
         assert "it is not called any more in this task" in results[3].content
-        (fact,) = lab.facts_of(facts.GuardTripped)
+        (fact,) = lab.events_of(events.GuardTripped)
         assert (fact.operation, fact.guard, fact.count, fact.limit) == ("search", "tool_failures", 3, 3)
 
     def test_an_operation_counts_once_after_its_retries(self, play: Play, lab: Lab) -> None:
         script = lab.script(503, 503, ValueError())
-        registry = registry_of(lab, open_tool("search", script, is_destructive=False, max_retries=2))
+        registry = registry_of(lab, open_tool("search", script, read_only=True, max_retries=2))
         with lab.recovery.run(source="main_agent") as run:
             play(registry, [use("search")])
         assert script.calls == 3
@@ -53,7 +54,7 @@ class TestOneTool:
         registry = registry_of(lab, scripted(lab, "search", *outcomes))
         with lab.recovery.run(source="main_agent"):
             play(registry, [use("search", str(number)) for number in range(6)])
-        assert lab.facts_of(facts.GuardTripped) == []
+        assert lab.events_of(events.GuardTripped) == []
 
     def test_arguments_that_never_fit_count(self, play: Play, lab: Lab) -> None:
         registry = registry_of(lab, scripted(lab, "sum", 1, input_schema=SCHEMA))
@@ -88,7 +89,7 @@ class TestErrorBudget:
             results = play(registry, [use(name) for name in "abc"])
         said = ["take another approach" in result.content for result in results]
         assert said == [False, False, True]
-        (fact,) = lab.facts_of(facts.BudgetWarned)
+        (fact,) = lab.events_of(events.BudgetWarned)
         assert (fact.budget, fact.spent, fact.limit) == ("errors", 3, 3)
 
     def test_unknown_tools_count(self, play: Play, lab: Lab) -> None:
@@ -99,15 +100,15 @@ class TestErrorBudget:
     def test_ten_in_all_end_the_run_after_the_transcript_is_whole(self, play: Play, lab: Lab) -> None:
         registry = registry_of(lab, *(scripted(lab, f"t{number}", ValueError()) for number in range(12)))
         into: list[object] = []
-        with pytest.raises(RunStopped) as stopped, lab.recovery.run(source="main_agent"):
+        with pytest.raises(StopRun) as stopped, lab.recovery.run(source="main_agent"):
             play(registry, [use(f"t{number}") for number in range(12)], into=into)
         assert (stopped.value.reason, stopped.value.category) == ("errors", Category.BUG)
         assert str(stopped.value) == "Too many steps of this task failed."
         kinds = [result.kind for result in stopped.value.results]
         assert kinds == [ResultKind.FAILED] * 10 + [ResultKind.CANCELLED] * 2
         assert tuple(into) == stopped.value.results
-        assert len(lab.facts_of(facts.BudgetExhausted)) == len(lab.facts_of(facts.RunStopped)) == 1
-        (finished,) = lab.facts_of(facts.RunFinished)
+        assert len(lab.events_of(events.BudgetExhausted)) == len(lab.events_of(events.RunStopped)) == 1
+        (finished,) = lab.events_of(events.RunFinished)
         assert finished.status is RunStatus.STOPPED
 
     def test_the_tools_guard_wins_where_both_fire(self, play: Play, lab: Lab) -> None:
@@ -116,7 +117,7 @@ class TestErrorBudget:
         with lab.recovery.run(source="main_agent"):
             results = play(registry, [use("search", str(number)) for number in range(4)])
         assert results[3].detail is Detail.STOPPED_TOOL
-        assert lab.facts_of(facts.BudgetExhausted) == []
+        assert lab.events_of(events.BudgetExhausted) == []
 
     def test_a_live_policy_changes_the_numbers_of_a_run_under_way(self, play: Play, lab: Lab) -> None:
         registry = registry_of(lab, scripted(lab, "search", ValueError()))
@@ -134,24 +135,24 @@ class TestTurns:
                 numbers.extend(iter(run.turn, 0))
 
         numbers: list[int] = []
-        with pytest.raises(RunStopped) as stopped:
+        with pytest.raises(StopRun) as stopped:
             endless()
         assert numbers == list(range(1, 21))
         assert (stopped.value.reason, stopped.value.category) == ("turns", None)
-        (tripped,) = lab.facts_of(facts.GuardTripped)
+        (tripped,) = lab.events_of(events.GuardTripped)
         assert (tripped.guard, tripped.count, tripped.limit) == ("turns", 20, 20)
-        (finished,) = lab.facts_of(facts.RunFinished)
+        (finished,) = lab.events_of(events.RunFinished)
         assert (finished.turns, finished.status) == (20, RunStatus.STOPPED)
 
     def test_the_policy_says_how_many(self, lab: Lab) -> None:
         live_limits(lab, turns=1)
         with lab.recovery.run() as run:
             run.turn()
-            with pytest.raises(RunStopped):
+            with pytest.raises(StopRun):
                 run.turn()
-            with pytest.raises(RunStopped):
+            with pytest.raises(StopRun):
                 run.turn()
-        assert len(lab.facts_of(facts.RunStopped)) == 1
+        assert len(lab.events_of(events.RunStopped)) == 1
 
 
 class TestCompaction:
@@ -160,7 +161,7 @@ class TestCompaction:
             answers = [run.compaction(has_worked=worked) for worked in (False, False, True, False, False, False, True)]
             assert not run.may_compact
         assert answers == [True] * 5 + [False] * 2
-        (fact,) = lab.facts_of(facts.GuardTripped)
+        (fact,) = lab.events_of(events.GuardTripped)
         assert fact.guard == "compaction_failures"
         with lab.recovery.run() as run:
             assert run.may_compact
@@ -168,7 +169,7 @@ class TestCompaction:
 
 def test_counts_of_many_threads_are_not_lost(lab: Lab) -> None:
     """Threads that share a run (a context copied into each) count together."""
-    live_limits(lab, tool_failures=10_000, errors_before_abort=10_000)
+    live_limits(lab, tool_failures=10_000, errors_before_abort=10_000, repeats_before_stop=10_000)
     registry = registry_of(lab, scripted(lab, "search", ValueError()))
     with lab.recovery.run(source="main_agent") as run:
         contexts = [contextvars.copy_context() for _ in range(8)]

@@ -12,14 +12,15 @@ from datetime import UTC, datetime
 from enum import Enum
 from http import HTTPStatus
 from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
 import redis
 
-from recovery_ops.rules.words import Category, Evidence, State
+from recovery_ops.rules.enums import Category, Evidence, State
+from recovery_ops.runtime.error_signals import Response, classify, signal_of
 from recovery_ops.runtime.errors import CircuitOpen, RecoveryExhausted
-from recovery_ops.runtime.signals import Response, classify, signal_of
 from tests.support.signals import McpError, OpenAiStatusError, RpcError, carrying, caused, library
 
 C, E = Category, Evidence
@@ -150,7 +151,7 @@ def test_an_exception(evidence: Evidence, error: BaseException, category: Catego
 
 def test_no_library_is_imported_to_recognise_its_errors() -> None:
     probe = (
-        "import sys; from recovery_ops.runtime.signals import classify; classify(ValueError()); "
+        "import sys; from recovery_ops.runtime.error_signals import classify; classify(ValueError()); "
         "print(*{'httpx', 'requests', 'psycopg', 'redis', 'grpc', 'aiohttp'} & sys.modules.keys())"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
@@ -164,6 +165,24 @@ def test_what_a_rich_exception_carries_is_all_there() -> None:
     assert failure.error_type == failure.exception_type == "openai.APIStatusError"
     aws = classify(bedrock("ThrottlingException", 429))
     assert (aws.status_code, aws.retry_after_s, aws.request_id) == (429, 3.0, "abc-1")
+
+
+@pytest.mark.parametrize(
+    "carried",
+    [
+        {"request_id": "r-1"},
+        {"body": {"error": {"message": "down"}, "request_id": "r-1"}},
+        {"response": SimpleNamespace(status_code=500, headers={}, _content=b'{"error": {}, "request_id": "r-1"}')},
+        {"response": SimpleNamespace(status_code=500, headers={"Request-Id": "r-1"}, _content=b"")},
+        {"response": SimpleNamespace(status_code=500, headers={"x-amzn-RequestId": "r-1"}, _content=b"")},
+        {
+            "body": {"error": {}, "request_id": "r-1"},
+            "response": SimpleNamespace(status_code=500, headers={"x-request-id": "r-2"}, _content=b""),
+        },
+    ],
+)
+def test_request_id_is_found_where_it_is(carried: dict[str, Any]) -> None:
+    assert classify(carrying(library("app.Odd"), "down", status_code=500, **carried)).request_id == "r-1"
 
 
 def test_an_adapter_that_names_a_kind_has_translated_what_lies_below() -> None:
@@ -183,6 +202,13 @@ def test_a_failed_subprocess_gives_its_status_and_the_end_of_its_errors() -> Non
     failure = classify(caught.value)
     assert (failure.category, failure.exit_code) == (C.RESOURCE, 1)
     assert failure.message == "exit status 1: cannot open the file"
+
+
+def test_long_error_output_is_told_by_its_end() -> None:
+    output = "copying a file\n" * 200 + "no space left"
+    for stderr in (output, output.encode()):
+        failure = classify(subprocess.CalledProcessError(2, ["copy"], stderr=stderr))
+        assert failure.message.endswith("no space left")
 
 
 def test_a_refusal_of_ours_says_when_to_come_back() -> None:

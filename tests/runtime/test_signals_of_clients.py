@@ -12,9 +12,9 @@ import pytest
 import requests
 import urllib3
 
-from recovery_ops.rules.failures import Failure
-from recovery_ops.rules.words import Category, Evidence
-from recovery_ops.runtime.signals import classify
+from recovery_ops.rules.classification.classify import Failure
+from recovery_ops.rules.enums import Category, Evidence
+from recovery_ops.runtime.error_signals import Response, classify
 from tests.support import misbehaving_server as misbehaving
 
 TIMEOUT_S = 0.3
@@ -124,3 +124,20 @@ def test_a_clients_response_object_counts_without_an_exception() -> None:
     assert [(failure.category, failure.retry_after_s, failure.message) for failure in failures] == [
         (Category.RATE_LIMITED, 7.0, "slow down")
     ] * 2
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_failed_tls_handshake_proves_nothing_done(client: str) -> None:
+    with misbehaving.serving(misbehaving.garbage) as url:
+        failure = failure_of(CLIENTS[client], url.replace("http://", "https://"))
+    assert failure.category is Category.NETWORK
+    assert failure.nothing_was_done
+
+
+@pytest.mark.parametrize("code", [401, 429, 529])
+def test_error_in_a_begun_answer_proves_nothing(code: int) -> None:
+    said = {"error": {"code": code, "message": "no"}}
+    assert classify(Response(code, body=said)).nothing_was_done
+    failure = classify(Response(200, body=said))
+    assert failure.category is classify(Response(code, body=said)).category
+    assert not failure.nothing_was_done

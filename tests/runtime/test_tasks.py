@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 import trio
 
-from recovery_ops.rules.intent import Desired
-from recovery_ops.rules.policy import parse_policy
-from recovery_ops.runtime import Recovery, RecoveryExhausted, RunStopped
-from recovery_ops.runtime.testing import Facts
+from recovery_ops.rules.desired_state import Desired
+from recovery_ops.rules.policy.model import parse_policy
+from recovery_ops.runtime import Recovery, RecoveryExhausted, StopRun
+from recovery_ops.runtime.testing import RecordedEvents
 
 
 @pytest.fixture
 def recovery() -> Recovery:
-    return Recovery("tasks", url="", sink=Facts(), is_background_work_wanted=False)
+    return Recovery("tasks", url="", sink=RecordedEvents(), is_background_work_wanted=False, reraise=False)
 
 
 def stuck(recovery: Recovery, sleep: Callable[[float], Any], **said: Any) -> Any:
     """An operation that never answers by itself and may take a hundredth of a second."""
 
-    @recovery.guard("stuck", is_destructive=False, max_retries=0, deadline_s=0.01, **said)
+    @recovery.guard("stuck", idempotent=True, max_retries=0, attempt_timeout=0.01, **said)
     async def call() -> None:
         await sleep(3600.0)
 
@@ -39,7 +39,7 @@ class TestAsyncio:
         assert isinstance(failed.value.last_error, TimeoutError)
 
     def test_many_calls_share_a_timer_and_each_ends(self, recovery: Recovery) -> None:
-        call = stuck(recovery, asyncio.sleep, knobs=None)
+        call = stuck(recovery, asyncio.sleep, settings=None)
 
         async def main() -> list[Any]:
             return await asyncio.gather(*(call() for _ in range(20)), return_exceptions=True)
@@ -47,7 +47,7 @@ class TestAsyncio:
         assert all(isinstance(one, Exception) for one in asyncio.run(main()))
 
     def test_quick_calls_are_not_touched(self, recovery: Recovery) -> None:
-        @recovery.guard("quick", deadline_s=5.0)
+        @recovery.guard("quick", attempt_timeout=5.0)
         async def quick(number: int) -> int:
             await asyncio.sleep(0)
             return number
@@ -58,7 +58,7 @@ class TestAsyncio:
         assert asyncio.run(main()) == list(range(50))
 
     def test_somebody_elses_cancel_stays_a_cancel(self, recovery: Recovery) -> None:
-        @recovery.guard("slow", deadline_s=3600.0)
+        @recovery.guard("slow", attempt_timeout=3600.0)
         async def slow() -> None:
             await asyncio.sleep(3600.0)
 
@@ -86,11 +86,11 @@ class TestAsyncio:
         assert asyncio.run(main()) == "alive"
 
     def test_an_edited_deadline_holds_for_the_next_call(self, recovery: Recovery) -> None:
-        @recovery.guard("slow", is_destructive=False, max_retries=0, deadline_s=3600.0)
+        @recovery.guard("slow", idempotent=True, max_retries=0, attempt_timeout=3600.0)
         async def slow() -> None:
             await asyncio.sleep(3600.0)
 
-        policy = parse_policy({"rules": [{"id": "r", "scope": {}, "knobs": {"call_deadline_s": 0.01}}]})
+        policy = parse_policy({"rules": [{"id": "r", "scope": {}, "settings": {"call_deadline_s": 0.01}}]})
         recovery.apply(Desired(revision=1, policy=policy))
         with pytest.raises(RecoveryExhausted):
             asyncio.run(slow())
@@ -100,7 +100,7 @@ class TestTrio:
     def test_guards_retries_and_results(self, recovery: Recovery) -> None:
         outcomes = iter([TimeoutError(), "ok"])
 
-        @recovery.guard("search", is_destructive=False, base_delay_s=0.001)
+        @recovery.guard("search", idempotent=True, base_delay=0.001)
         async def search() -> str:
             await trio.lowlevel.checkpoint()
             outcome = next(outcomes)
@@ -120,13 +120,13 @@ class TestTrio:
         assert failed.value.category == "timeout"
 
     def test_a_cancel_in_a_wait_stays_a_cancel(self, recovery: Recovery) -> None:
-        @recovery.guard("search", is_destructive=False, base_delay_s=3000.0, knobs=None, deadline_s=2000.0)
+        @recovery.guard("search", idempotent=True, base_delay=3000.0, settings=None, attempt_timeout=2000.0)
         async def search() -> None:
             raise TimeoutError
 
         async def main() -> bool:
             with trio.move_on_after(0.01) as scope:
-                async with recovery.run(source="main_agent", deadline_s=1e6):
+                async with recovery.run(source="main_agent", timeout=1e6):
                     await search()
             return scope.cancelled_caught
 
@@ -136,14 +136,14 @@ class TestTrio:
     def test_a_change_wakes_a_waiting_task(self, recovery: Recovery) -> None:
         waits = threading.Event()
 
-        @recovery.guard("search", is_destructive=False, base_delay_s=30.0)
+        @recovery.guard("search", idempotent=True, base_delay=30.0)
         async def search() -> None:
             waits.set()
             raise TimeoutError
 
         def change() -> None:
             assert waits.wait(10.0)
-            policy = parse_policy({"rules": [{"id": "r", "scope": {}, "knobs": {"max_retries": 0}}]})
+            policy = parse_policy({"rules": [{"id": "r", "scope": {}, "settings": {"max_retries": 0}}]})
             while not done.is_set():
                 recovery.apply(Desired(revision=1, policy=policy))
 
@@ -155,7 +155,7 @@ class TestTrio:
         thread = threading.Thread(target=change)
         thread.start()
         try:
-            with pytest.raises((RecoveryExhausted, RunStopped)):
+            with pytest.raises((RecoveryExhausted, StopRun)):
                 trio.run(main)
         finally:
             done.set()

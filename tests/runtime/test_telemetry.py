@@ -6,23 +6,25 @@ from pathlib import Path
 
 import pytest
 from opentelemetry import context, trace
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
-from recovery_ops.rules.facts import (
+from recovery_ops.rules.enums import Category, Evidence, State, Trigger
+from recovery_ops.rules.events import (
     BreakerStateChanged,
     CallsCounted,
-    Fact,
+    Event,
     FailureClassified,
     HookFailed,
     Instance,
     Record,
     RunStarted,
 )
-from recovery_ops.rules.words import Category, Evidence, State, Trigger
 from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.delivery.outbox import Outbox
-from recovery_ops.runtime.delivery.sender import Sender
-from recovery_ops.runtime.telemetry import Telemetry, without_tracing
+from recovery_ops.runtime.telemetry.exporter import Exporter
+from recovery_ops.runtime.telemetry.outbox import Outbox
+from recovery_ops.runtime.telemetry.pipeline import Telemetry, without_tracing
 from recovery_ops.runtime.testing import PushedClock
 from recovery_ops.wire import decode
 from tests.support.http_server import attributes, resource_of, serving
@@ -47,7 +49,7 @@ def open_telemetry() -> Iterator[Open]:
     """Open telemetries that are closed at the end of the test."""
     opened: list[Telemetry] = []
 
-    def open_one(outbox: Outbox | None = None, send: Sender | None = None, **options: object) -> Telemetry:
+    def open_one(outbox: Outbox | None = None, send: Exporter | None = None, **options: object) -> Telemetry:
         clock = options.pop("clock", None) or Clock()
         opened.append(Telemetry(AGENT, outbox=outbox, clock=clock, send=send, **options))  # type: ignore[arg-type]
         return opened[-1]
@@ -70,7 +72,7 @@ def records_of(telemetry: Telemetry) -> list[Record]:
 
 def test_a_fact_arrives_as_the_event_it_is(open_telemetry: Open, path: Path) -> None:
     with serving() as server:
-        telemetry = open_telemetry(Outbox(path), Sender(server.url, "key"), group="blue")
+        telemetry = open_telemetry(Outbox(path), Exporter(server.url, "key"), group="blue")
         telemetry.emit(FAILED, "main_agent", True, "run-7", "v3")
         assert telemetry.flush(20.0)
         ((resource, record),) = server.requests[0].exported
@@ -78,7 +80,7 @@ def test_a_fact_arrives_as_the_event_it_is(open_telemetry: Open, path: Path) -> 
     assert record.severity_number == 13
     decoded = decode(record.event_name, attributes(record))
     assert decoded is not None
-    assert (decoded.fact, decoded.warnings) == (FAILED, ())
+    assert (decoded.event, decoded.warnings) == (FAILED, ())
     found = attributes(record)
     assert (found["session.id"], found["recovery.query_source"], found["recovery.policy.version"]) == (
         "run-7",
@@ -110,6 +112,34 @@ def test_the_time_is_that_of_the_emit(open_telemetry: Open) -> None:
     assert telemetry.flush(20.0)
     (record,) = read
     assert record.at_ns == 1_700_000_000_000_000_000
+
+
+def test_global_provider_gets_what_a_server_gets(
+    open_telemetry: Open, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]
+    provider = LoggerProvider()
+    provider.add_log_record_processor(SimpleLogRecordProcessor(exported))
+    monkeypatch.setattr("opentelemetry._logs.get_logger", provider.get_logger)
+    clock = PushedClock(wall=1_700_000_000.0)
+    with serving() as server:
+        own = open_telemetry(Outbox(path), Exporter(server.url, "key"), clock=clock)
+        through = open_telemetry(clock=clock, through_global_provider=True)
+        for telemetry in (own, through):
+            telemetry.emit(FAILED, "main_agent", True, "run-7", "v3")
+            assert telemetry.flush(20.0)
+        ((_, sent),) = server.requests[0].exported
+    (record,) = (one.log_record for one in exported.get_finished_logs())
+    assert record.event_name == sent.event_name
+    assert record.timestamp == sent.time_unix_nano == 1_700_000_000_000_000_000
+    assert record.severity_number is not None
+    assert record.severity_number.value == sent.severity_number
+    assert record.body == (sent.body.string_value or None)
+    assert record.attributes is not None
+    unlike = {"log.record.uid", "recovery.sequence_number"}
+    assert set(record.attributes) - unlike == set(attributes(sent)) - unlike
+    for name, value in attributes(sent).items():
+        assert name in unlike or record.attributes[name] == value
 
 
 def test_records_are_numbered_and_named_in_order(open_telemetry: Open) -> None:
@@ -149,7 +179,7 @@ def test_the_current_span_is_the_callers(open_telemetry: Open) -> None:
 def test_the_span_travels(open_telemetry: Open, path: Path) -> None:
     span = NonRecordingSpan(SpanContext(0xABC, 0xDEF, is_remote=False))
     with serving() as server:
-        telemetry = open_telemetry(Outbox(path), Sender(server.url, "key"))
+        telemetry = open_telemetry(Outbox(path), Exporter(server.url, "key"))
         with trace.use_span(span):
             telemetry.emit(OPENED)
         telemetry.flush(20.0)
@@ -168,16 +198,16 @@ def test_without_a_server_facts_are_in_the_file(open_telemetry: Open, path: Path
 def test_facts_that_are_neither_on_disk_nor_sent_are_not_called_safe(open_telemetry: Open) -> None:
     with serving() as server:
         url = server.url
-    telemetry = open_telemetry(None, Sender(url, "key"))
+    telemetry = open_telemetry(None, Exporter(url, "key"))
     telemetry.emit(FAILED)
     assert telemetry.flush(20.0) is False
     assert telemetry.pending == 1
 
 
 @pytest.mark.parametrize("fact", [OPENED, FAILED])
-def test_facts_reach_the_server_without_a_flush(open_telemetry: Open, path: Path, fact: Fact) -> None:
+def test_facts_reach_the_server_without_a_flush(open_telemetry: Open, path: Path, fact: Event) -> None:
     with serving() as server:
-        telemetry = open_telemetry(Outbox(path), Sender(server.url, "key"))
+        telemetry = open_telemetry(Outbox(path), Exporter(server.url, "key"))
         telemetry.emit(fact)
         eventually(lambda: len(server.uids) == 1 and telemetry.pending == 0)
 
@@ -238,7 +268,7 @@ def test_texts_and_numbers_that_protobuf_cannot_hold_do_not_stop_anything(open_t
         latency_counts=(2**64, -(2**63)),
     )
     with serving() as server:
-        telemetry = open_telemetry(Outbox(path), Sender(server.url, "key"))
+        telemetry = open_telemetry(Outbox(path), Exporter(server.url, "key"))
         telemetry.emit(odd)
         telemetry.emit(FAILED)
         telemetry.flush(20.0)
@@ -254,7 +284,7 @@ def test_the_applications_limits_do_not_cut_our_attributes(
     monkeypatch.setenv("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "5")
     monkeypatch.setenv("OTEL_ATTRIBUTE_COUNT_LIMIT", "2")
     with serving() as server:
-        telemetry = open_telemetry(Outbox(path), Sender(server.url, "key"))
+        telemetry = open_telemetry(Outbox(path), Exporter(server.url, "key"))
         telemetry.emit(HookFailed(hook="on_wait", error_type="ValueError", message="m" * 500))
         telemetry.flush(20.0)
         ((_, record),) = server.requests[0].exported

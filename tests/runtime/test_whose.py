@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from recovery_ops.rules.facts import CheckpointSaved, CompensationFinished
-from recovery_ops.runtime import Deadline, ToolRegistry, Workflow, build_tool, dispatch_failure, intervene, run_tool
+from recovery_ops.rules.events import CheckpointSaved, CompensationFinished
+from recovery_ops.runtime import Deadline, ToolRegistry, Workflow, build_tool
 from recovery_ops.runtime.testing import Lab
 from tests.support.processes import ROOT, clean_environment
 
@@ -18,11 +18,11 @@ def test_inside_a_run_it_is_that_of_the_run() -> None:
     lab = Lab()
     with lab.recovery.run(source="main_agent"), Deadline(60.0):
         Workflow("refund", "order-7").step("pay", lambda: "paid")
-        dispatch_failure(ConnectionResetError(), operation="pay", is_destructive=False, retry=lambda: "paid")
+        lab.recovery.dispatch_failure(ConnectionResetError(), operation="pay", idempotent=True, retry=lambda: "paid")
         assert ToolRegistry().recovery is lab.recovery
-        assert intervene(lambda request: request, "hello") == "hello"
-    assert [fact.step for fact in lab.facts_of(CheckpointSaved)] == ["pay"]
-    assert len(lab.facts_of(CompensationFinished)) == 1
+        assert lab.recovery.intervene(lambda request: request, "hello") == "hello"
+    assert [fact.step for fact in lab.events_of(CheckpointSaved)] == ["pay"]
+    assert len(lab.events_of(CompensationFinished)) == 1
     assert lab.waits == [pytest.approx(0.2)]
 
 
@@ -30,22 +30,23 @@ def test_a_registry_that_is_named_counts_for_more_than_the_run() -> None:
     outer, inner = Lab(), Lab()
     registry = ToolRegistry(inner.recovery, tools=[build_tool("asked", lambda: 1)])
     with outer.recovery.run():
-        run_tool(registry, {"id": "1", "name": "none", "input": {}})
-    assert {type(fact).__name__ for fact in inner.facts} == {"FailureClassified", "ToolErrorReturned"}
+        registry.run_tool({"id": "1", "name": "none", "input": {}})
+    assert {type(fact).__name__ for fact in inner.events} == {"FailureClassified", "ToolErrorReturned"}
 
 
 OUTSIDE = """
-from recovery_ops.runtime import Recovery, Workflow, guard
+from recovery_ops.runtime import Recovery, Workflow
+from recovery_ops.runtime.default_client import in_force
 
 mine = Recovery("shop", url="")
 Workflow("refund", "order-7").step("pay", lambda: "paid")
 
-@guard("search")
+@in_force().guard("search")
 def search(): ...
 
 print(sorted(mine.operations))
 mine.close()
-print(guard("other")(search).operation.place.service)
+print(in_force().guard("other")(search).operation.place.service)
 """
 
 

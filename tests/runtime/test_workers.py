@@ -16,20 +16,20 @@ from typing import Any
 import pytest
 
 from recovery_ops import wire
-from recovery_ops.rules.intent import Override
-from recovery_ops.rules.scope import Scope
-from recovery_ops.rules.words import State
+from recovery_ops.rules.desired_state import Override
+from recovery_ops.rules.enums import State
+from recovery_ops.rules.policy.scope import Scope
 from tests.support.http_server import Server, Stream, attributes, event, resource_of, serving
 from tests.support.processes import ROOT, Running, eventually
 
 pytestmark = pytest.mark.default
 
 AGENT = """
-from recovery_ops.runtime import CircuitOpen, Recovery, RecoveryExhausted
+from recovery_ops.runtime import CircuitOpen, Recovery
 
 recovery = Recovery("worker", instance="master", url={url!r}, key="k", directory={directory!r})  # before any fork
 
-@recovery.guard("search", is_destructive=False, max_retries=0)
+@recovery.guard("search", idempotent=True, max_retries=0)
 def search(number):
     raise TimeoutError(f"call {{number}}")
 
@@ -39,7 +39,7 @@ def attempt(number):
             search(number)
     except CircuitOpen:
         return "refused"
-    except RecoveryExhausted:
+    except TimeoutError:
         return "failed"
 """
 

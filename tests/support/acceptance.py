@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from recovery_ops.rules.intent import Override
-from recovery_ops.rules.scope import Scope
-from recovery_ops.rules.words import State
+from recovery_ops.rules.desired_state import Override
+from recovery_ops.rules.enums import State
+from recovery_ops.rules.policy.scope import Scope
 from recovery_ops.wire import desired_document
 
 NOW = 1_800_000_000.0

@@ -6,14 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from recovery_ops.control import actions
-from recovery_ops.control.actions import Actor, Done
-from recovery_ops.control.actions.checks import name_to_confirm
-from recovery_ops.control.actions.probes import probe
-from recovery_ops.control.models import AuditEntry, AuditHead, BreakerProbe, Override, PolicyRelease, Reset, Revision
-from recovery_ops.control.roles import Grants, Role
-from recovery_ops.rules.scope import Scope
-from recovery_ops.rules.words import State
+from recovery_ops.control.breakers.models.overrides import BreakerProbe, Override, Reset
+from recovery_ops.control.breakers.services import overrides, resets
+from recovery_ops.control.breakers.services.probes import probe
+from recovery_ops.control.core.actors import Actor
+from recovery_ops.control.core.checks import name_to_confirm
+from recovery_ops.control.core.commands import CommandResult
+from recovery_ops.control.core.models.audit import AuditEntry, AuditHead
+from recovery_ops.control.core.models.revisions import Revision
+from recovery_ops.control.core.permissions import Grants, Role
+from recovery_ops.control.policies.models.policies import PolicyRelease
+from recovery_ops.control.policies.services import policies
+from recovery_ops.rules.enums import State
+from recovery_ops.rules.policy.scope import Scope
 from tests.support.stories import NOW, Story, counted, heartbeat, moved
 
 REASON = "the provider answers 529 to everyone"
@@ -33,9 +38,9 @@ def asked(**changed: Any) -> dict[str, Any]:
     return whole
 
 
-def trip(**changed: Any) -> Done[Override]:
+def trip(**changed: Any) -> CommandResult[Override]:
     """Trip search_web as an operator."""
-    return actions.trip(**asked(**{"scope": SEARCH} | changed))
+    return overrides.trip(**asked(**{"scope": SEARCH} | changed))
 
 
 def small_fleet(instances: int = 3, environment: str = "dev", **beat: Any) -> None:
@@ -52,7 +57,7 @@ class Deed:
 
     verb: str
     permission: str
-    run: Callable[..., Done[Any]]
+    run: Callable[..., CommandResult[Any]]
     prepare: Callable[[], Any] = lambda: None
 
 
@@ -63,22 +68,22 @@ def _held() -> str:
 DEEDS = {
     deed.verb: deed
     for deed in (
-        Deed("breaker.trip", "trip", lambda **rest: actions.trip(scope=SEARCH, **rest)),
-        Deed("breaker.disable", "disable", lambda **rest: actions.disable(scope=SEARCH, **rest)),
-        Deed("breaker.observe", "observe", lambda **rest: actions.observe(scope=SEARCH, **rest)),
-        Deed("breaker.release", "release", lambda **rest: actions.release(override_id=_held(), **rest), trip),
+        Deed("breaker.trip", "trip", lambda **rest: overrides.trip(scope=SEARCH, **rest)),
+        Deed("breaker.disable", "disable", lambda **rest: overrides.disable(scope=SEARCH, **rest)),
+        Deed("breaker.observe", "observe", lambda **rest: overrides.observe(scope=SEARCH, **rest)),
+        Deed("breaker.release", "release", lambda **rest: overrides.release(override_id=_held(), **rest), trip),
         Deed(
             "breaker.extend",
             "extend",
-            lambda **rest: actions.extend(override_id=_held(), expires_in_s=7200, **rest),
+            lambda **rest: overrides.extend(override_id=_held(), expires_in_s=7200, **rest),
             trip,
         ),
-        Deed("breaker.reset", "reset", lambda **rest: actions.reset(scope=SEARCH, **rest), trip),
+        Deed("breaker.reset", "reset", lambda **rest: resets.reset(scope=SEARCH, **rest), trip),
         Deed("breaker.probe", "probe", lambda **rest: probe(scope=SEARCH, **rest)),
         Deed(
             "policy.edit",
             "edit_policy",
-            lambda **rest: actions.set_operation_policy(operation="search_web", knobs={"max_retries": 5}, **rest),
+            lambda **rest: policies.set_operation_policy(operation="search_web", settings={"max_retries": 5}, **rest),
         ),
     )
 }

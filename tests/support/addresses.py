@@ -7,9 +7,9 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from recovery_ops.control.api.requests import Api
-from recovery_ops.control.models import RoleGrant
-from recovery_ops.control.roles import Role
+from recovery_ops.control.access.models import RoleGrant
+from recovery_ops.control.core.api.requests import ApiView
+from recovery_ops.control.core.permissions import Role
 from tests.support.actions import REASON
 
 DUMMY: dict[type, Any] = {str: REASON, bool: False, float: 3600.0, int: 1, list: ["search_web"], dict: {}, object: {}}
@@ -28,9 +28,9 @@ class Address:
         return self.path.startswith("/api/")
 
     @property
-    def api(self) -> type[Api] | None:
+    def api(self) -> type[ApiView] | None:
         found = getattr(self.view, "view_class", None) or getattr(self.view, "cls", None)
-        return found if isinstance(found, type) and issubclass(found, Api) else None
+        return found if isinstance(found, type) and issubclass(found, ApiView) else None
 
     def methods(self) -> list[str]:
         if self.api is None:

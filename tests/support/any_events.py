@@ -17,7 +17,7 @@ from events import reading
 from events.sent import Encoding, Signal
 from events.store import store_facts
 from events.traces import settle
-from recovery_ops.rules.facts import Fact, Record
+from recovery_ops.rules.events import Event, Record
 from recovery_ops.wire import encode, names
 from tests.support import otlp
 
@@ -32,38 +32,41 @@ FAULTS: dict[str, Any] = {
     "23 digits": 10**22,
     "23 digits as text": "9" * 23,
     "no end": float("inf"),
+    "a fraction beyond all counts": 1e308,
+    "a list of lists": [["a"], [None]],
     "a step up": "..",
     "an address": "/a?b=c#d%2F&e;//evil.example/",
 }
 """What an attribute may hold that it should not, by what is wrong with it; `MISSING`: it is not sent."""
 
 
-def good(kind: type[Fact]) -> dict[str, object]:
+def good(kind: type[Event]) -> dict[str, object]:
     """An event of this kind with every attribute, as our own agent sends it."""
     return _sent(kind, [one.name for one in fields(kind) if one.init], run="run-1")
 
 
-def bare(kind: type[Fact]) -> dict[str, object]:
+def bare(kind: type[Event]) -> dict[str, object]:
     """The same with the attributes that it has to have, and no others."""
     return _sent(kind, [one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING])
 
 
-def alone(kind: type[Fact], fault: str) -> Iterator[dict[str, object]]:
+def alone(kind: type[Event], fault: str) -> Iterator[dict[str, object]]:
     """Events of this kind, each with this fault in another attribute."""
     for name in good(kind):
         if name != names.UID:
             yield _without_missing(good(kind) | {name: FAULTS[fault]})
 
 
-def spoilt(kind: type[Fact], fault: str) -> dict[str, object]:
+def spoilt(kind: type[Event], fault: str) -> dict[str, object]:
     """An event of this kind with this fault in all attributes at once."""
-    return _without_missing(dict.fromkeys(good(kind), FAULTS[fault]) | {names.UID: otlp.new_uid()})
+    every = [*good(kind), names.DERIVED_FROM]
+    return _without_missing(dict.fromkeys(every, FAULTS[fault]) | {names.UID: otlp.new_uid()})
 
 
-def _sent(kind: type[Fact], wanted: Iterable[str], run: str = "") -> dict[str, object]:
+def _sent(kind: type[Event], wanted: Iterable[str], run: str = "") -> dict[str, object]:
     hints = get_type_hints(kind)
     said = {name: _value(hints[name], name) for name in wanted}
-    record = Record(fact=kind(**said), uid=otlp.new_uid(), sequence_number=1, at_ns=0, run=run, source="user")
+    record = Record(event=kind(**said), uid=otlp.new_uid(), sequence_number=1, at_ns=0, run=run, source="user")
     return encode(record).attributes
 
 
@@ -71,7 +74,7 @@ def _without_missing(attributes: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in attributes.items() if value is not MISSING}
 
 
-def store(now: datetime, events: Mapping[type[Fact], list[dict[str, object]]]) -> int:
+def store(now: datetime, events: Mapping[type[Event], list[dict[str, object]]]) -> int:
     """Store these events as they come through the door, a minute ago; return how many were taken in."""
     at_ns = int(now.timestamp() - 60) * 10**9
     records = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.enums import Category
 from tests.support.stories import Story, failed
 
 HELIOS: dict[str, Any] = {"provider": "helios", "model": "large"}

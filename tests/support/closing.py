@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,11 +15,11 @@ def lines(stats: Mapping[str, Sequence[Any]], chosen: str, took_s: float) -> Ite
     `stats` are pytest's reports by outcome; `chosen` is the tier that was asked for, empty for a path or a slice.
     """
     counts: Counter[str] = Counter()
-    seconds: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
     for report in (one for reports in stats.values() for one in reports if hasattr(one, "when")):
-        tier = dict(report.user_properties).get("tier", "")
+        tier = dict(getattr(report, "user_properties", ())).get("tier", "")  # a report of a failed collection has none
         counts[tier] += report.when == "call" and not hasattr(report, "context")  # a subtest has one
-        seconds[tier] += report.duration
+        seconds[tier] += getattr(report, "duration", 0.0)
     for tier in TIERS:
         if counts[tier]:
             yield f"tier {tier}: {counts[tier]} tests, {seconds[tier]:.0f} s of all processes together", False

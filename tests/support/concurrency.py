@@ -10,7 +10,7 @@ from django.db import connections
 from django.db.utils import ConnectionHandler
 from pytest_django import DjangoDbBlocker
 
-from recovery_ops.control.actions import Refused
+from recovery_ops.control.core.rejections import CommandRejected
 from tests.support.stores import store_at
 
 THREADS = 6
@@ -46,7 +46,7 @@ def at_once(engine: Callable[[], None], work: Callable[[int], object]) -> list[o
         gate.wait()
         try:
             results[number] = work(number)
-        except Refused as refused:
+        except CommandRejected as refused:
             results[number] = refused.code
         finally:
             connections["default"].close()

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from recovery_ops.control.models import Channel, Delivery
-from recovery_ops.control.notify.sending import send_due
+from recovery_ops.control.notifications.dispatcher import send_due
+from recovery_ops.control.notifications.models.notifications import Channel, Delivery
 from tests.support.stories import NOW
 
 

@@ -8,9 +8,9 @@ from typing import Any
 from django.test import Client
 
 from events import keys
-from recovery_ops.control.fleet import OPERATOR_NAME, OPERATOR_SCOPES
-from recovery_ops.rules.facts import Escalated
-from recovery_ops.rules.words import Category
+from recovery_ops.control.demo_fleet import OPERATOR_NAME, OPERATOR_SCOPES
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.events import Escalated
 from tests.support.stories import Story
 
 

@@ -15,8 +15,8 @@ import httpx
 import uvicorn
 
 from events.pulse import Pulse
-from recovery_ops.control.stream import Board, DesiredDoor
-from recovery_ops.runtime.desired.messages import Message, Messages
+from recovery_ops.control.desired_state.stream import Board, DesiredDoor
+from recovery_ops.runtime.config.server_sent_events import Message, Messages
 from tests.support.processes import eventually
 
 PATIENCE_S = 15.0

@@ -28,6 +28,7 @@ def store(transactional_db: None) -> Iterator[None]:
 @pytest.fixture(params=["sqlite", "postgres"])
 def engine(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
     """An empty store on each engine, for this thread alone."""
+    reporters.forget()
     if request.param == "sqlite":
         request.getfixturevalue("transactional_db")
         yield "sqlite"

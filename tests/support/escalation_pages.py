@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.models import Escalation
+from recovery_ops.control.escalations.models import Escalation
+from recovery_ops.control.escalations.services.opening import open_escalations
 from tests.support.escalations import asked
 from tests.support.stories import NOW, Story
 

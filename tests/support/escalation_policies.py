@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from recovery_ops.control.actions.notifying import save_chain
-from recovery_ops.control.escalations.due import keep_deadlines
-from recovery_ops.control.models import Channel, Delivery, EscalationChain
-from recovery_ops.control.notify.telling import tell
+from recovery_ops.control.escalations.services.due import keep_deadlines
+from recovery_ops.control.notifications.models.notifications import Channel, Delivery, EscalationChain
+from recovery_ops.control.notifications.rules import tell
+from recovery_ops.control.notifications.services.settings import save_chain
 from tests.support.actions import asked
 from tests.support.channels import EVA
 from tests.support.stories import NOW

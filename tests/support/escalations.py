@@ -6,12 +6,12 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 
-from recovery_ops.control.actions.escalations import respond
-from recovery_ops.control.actors import Actor
-from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.models import Escalation
-from recovery_ops.rules.facts import Escalated
-from recovery_ops.rules.words import Category
+from recovery_ops.control.core.actors import Actor
+from recovery_ops.control.escalations.models import Escalation
+from recovery_ops.control.escalations.services.actions import respond
+from recovery_ops.control.escalations.services.opening import open_escalations
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.events import Escalated
 from tests.support.stories import NOW, Story
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recovery_ops.rules.failures import Failure, Signal, classify
+from recovery_ops.rules.classification.classify import Failure, Signal, classify
 
 NOW = 1_800_000_000.0
 

@@ -19,28 +19,32 @@ from events.capacity.reach import read_reach
 from events.keys import create_key
 from events.models import Agent, Fact, Quarantine
 from events.queries.readings import MOVED
-from recovery_ops.control import actions
-from recovery_ops.control.actions.annotations import annotate
-from recovery_ops.control.actions.capacity import merge_events
-from recovery_ops.control.actions.failures import merge_failures
-from recovery_ops.control.actions.notifying import save_chain, save_channel, save_rule
-from recovery_ops.control.actions.replays import start_replay
-from recovery_ops.control.actions.snoozing import snooze
-from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.models import (
-    EnvironmentRules,
-    Escalation,
-    FailureGrouping,
-    HeldAct,
-    ResetRamp,
-    Revision,
-    RoleGrant,
-    SavedView,
-)
-from recovery_ops.control.roles import Role
-from recovery_ops.rules.facts import Escalated
-from recovery_ops.rules.scope import ANY, Scope
-from recovery_ops.rules.words import Category, Evidence, State
+from recovery_ops.control.access.models import RoleGrant
+from recovery_ops.control.breakers.models.ramps import ResetRamp
+from recovery_ops.control.breakers.services import overrides
+from recovery_ops.control.breakers.services import resets as resets_services
+from recovery_ops.control.capacity.services import merge_events
+from recovery_ops.control.core import actors, rejections
+from recovery_ops.control.core.models.approval_requests import ApprovalRequest
+from recovery_ops.control.core.models.environment_rules import EnvironmentRules
+from recovery_ops.control.core.models.revisions import Revision
+from recovery_ops.control.core.permissions import Role
+from recovery_ops.control.dashboard.services import annotate
+from recovery_ops.control.escalations.models import Escalation
+from recovery_ops.control.escalations.services.opening import open_escalations
+from recovery_ops.control.issues.models import FailureGrouping
+from recovery_ops.control.issues.services.issues import merge_failures
+from recovery_ops.control.notifications.services.muting import snooze
+from recovery_ops.control.notifications.services.settings import save_chain, save_channel, save_rule
+from recovery_ops.control.policies.services import feedback as feedback_services
+from recovery_ops.control.policies.services import policies as policies_services
+from recovery_ops.control.policies.services import proposals as proposals_services
+from recovery_ops.control.policies.services import rollouts as rollouts_services
+from recovery_ops.control.replay.services import golden as golden_services
+from recovery_ops.control.replay.services.replays import start_replay
+from recovery_ops.rules.enums import Category, Evidence, State
+from recovery_ops.rules.events import Escalated
+from recovery_ops.rules.policy.scope import ANY, Scope
 from tests.support.actions import REASON, SEARCH, asked, person
 from tests.support.addresses import Address, as_role
 from tests.support.capacity import storm
@@ -72,15 +76,12 @@ OBJECTS = {
     "settings/keys/<str:prefix>": "key",
     "keys/<str:prefix>": "key",
     "accounts/<number:number>": "person",
-    "views/<number:number>": "view",
     "settings/access/<number:number>": "person",
     "settings/notifications/channels/<number:number>": "channel",
     "settings/notifications/rules/<number:number>": "rule",
     "settings/notifications/chains/<number:number>": "chain",
-    "settings/notifications/log/<number:number>": "message",
     "settings/notifications/snoozes/<number:number>": "snooze",
     "notifications/snoozes/<number:number>": "snooze",
-    "notifications/deliveries/<number:number>": "message",
     "notifications/channels/<number:number>": "channel",
     "notifications/rules/<number:number>": "rule",
     "notifications/chains/<number:number>": "chain",
@@ -160,7 +161,7 @@ def world() -> dict[str, str]:
     made["quarantined record"] = Quarantine.objects.create(
         environment="dev", received_us=1, reason="is broken", size_bytes=1, content="x", signal="logs"
     ).pk
-    actions.reset(**asked(scope=SEARCH))
+    resets_services.reset(**asked(scope=SEARCH))
     made["ramp"] = ResetRamp.objects.get().number
     made["agent"] = Agent.objects.get(environment="dev", instance="r-1").pk
     made["escalation"] = Escalation.objects.latest("pk").pk
@@ -172,18 +173,18 @@ def world() -> dict[str, str]:
     made["grouping"] = FailureGrouping.objects.get().pk
     made |= _policies(admin)
     made["annotation"] = annotate(**asked(text="a maintenance", goes_on=True)).object.number
-    made["feedback"] = actions.say(**asked(operation="search_web", want="retry_less", service="research")).object.number
+    made["feedback"] = feedback_services.say(
+        **asked(operation="search_web", want="retry_less", service="research")
+    ).object.number
     made |= _notifications(admin)
     EnvironmentRules.objects.update_or_create(environment="dev", defaults={"is_second_needed": True})
-    with pytest.raises(actions.Refused):
-        actions.trip(**asked(scope=Scope(operation="*")))
-    made["request"] = HeldAct.objects.get().number
-    made["override"] = actions.disable(**asked(scope=SEARCH)).object.pk
+    with pytest.raises(rejections.CommandRejected):
+        overrides.trip(**asked(scope=Scope(operation="*")))
+    made["request"] = ApprovalRequest.objects.get().number
+    made["override"] = overrides.disable(**asked(scope=SEARCH)).object.pk
     member = User.objects.create_user("member")
     as_role(member, Role.VIEWER, "dev")
     made["person"] = member.pk
-    view = {"screen": "failures", "name": "theirs", "query": "range=1h", "is_team": True, "changed_at": NOW}
-    made["view"] = SavedView.objects.create(environment="dev", owner=member, **view).pk
     return {kind: str(value) for kind, value in made.items()}
 
 
@@ -205,13 +206,15 @@ def _tell_facts() -> None:
     open_escalations("dev", NOW)
 
 
-def _policies(admin: actions.Actor) -> dict[str, int]:
-    release = actions.set_operation_policy(**asked(operation="search_web", knobs={"max_retries": 5}, by=admin))
+def _policies(admin: actors.Actor) -> dict[str, int]:
+    release = policies_services.set_operation_policy(
+        **asked(operation="search_web", settings={"max_retries": 5}, by=admin)
+    )
     document = {"defaults": {"operation": {"max_retries": 5}}}
-    proposal = actions.propose(**asked(title="more patience", document=document)).object
+    proposal = proposals_services.propose(**asked(title="more patience", document=document)).object
     replay = start_replay(**asked(number=proposal.number, start=ago(3600), end=NOW)).object
-    golden = actions.mark_golden(**asked(run="run-1", name="kept", must="it ends well")).object
-    rollout = actions.start_rollout(**asked(number=proposal.number, share=0.5, for_s=600)).object
+    golden = golden_services.mark_golden(**asked(run="run-1", name="kept", must="it ends well")).object
+    rollout = rollouts_services.start_rollout(**asked(number=proposal.number, share=0.5, for_s=600)).object
     return {
         "proposal": proposal.number,
         "release": release.object.version,
@@ -221,14 +224,14 @@ def _policies(admin: actions.Actor) -> dict[str, int]:
     }
 
 
-def _notifications(admin: actions.Actor) -> dict[str, int]:
+def _notifications(admin: actors.Actor) -> dict[str, int]:
     by = {"by": admin, "name": "night"}
     channel = save_channel(**asked(kind="slack", address="https://hooks.example.org/x", **by)).object
     rule = save_rule(**asked(channel=channel.pk, words={"triggers": ["capacity"]}, **by)).object
     chain = save_chain(**asked(steps=[{"after_s": 0, "channel": channel.pk}], **by)).object
-    lost = message(channel, state="failed").pk
+    message(channel, state="failed")
     held = snooze(**asked(provider="atlas", by=admin)).object.pk
-    return {"channel": channel.pk, "rule": rule.pk, "chain": chain.pk, "message": lost, "snooze": held}
+    return {"channel": channel.pk, "rule": rule.pk, "chain": chain.pk, "snooze": held}
 
 
 def addresses(world: dict[str, str]) -> Iterator[Address]:

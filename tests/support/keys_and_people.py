@@ -6,13 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from recovery_ops.control.actions import Done, people
-from recovery_ops.control.roles import Grants, Role
+from recovery_ops.control.access.services import accounts
+from recovery_ops.control.core.commands import CommandResult
+from recovery_ops.control.core.permissions import Grants, Role
 from tests.support.actions import REASON, person
 
 EVERYWHERE_ADMIN = replace(person(Role.ADMIN, name="root"), may=Grants({"*": Role.ADMIN}).may)
 
 
-def account(act: Callable[..., Done[people.Account]], name: str, environment: str = "*", **changed: Any) -> Any:
+def account(
+    act: Callable[..., CommandResult[accounts.Account]], name: str, environment: str = "*", **changed: Any
+) -> Any:
     given = {"by": EVERYWHERE_ADMIN, "environment": environment, "reason": REASON, "name": name}
     return act(**given | changed)

@@ -7,13 +7,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from recovery_ops.rules import facts, steps
-from recovery_ops.rules.evidence.overflow import overflow_of
-from recovery_ops.rules.failures import Failure
-from recovery_ops.rules.ladder import climb
-from recovery_ops.rules.policy import FAIL_CLOSED
-from recovery_ops.rules.standing import Climb
-from recovery_ops.rules.words import Category, Evidence
+from recovery_ops.rules import events
+from recovery_ops.rules.classification.classify import Failure
+from recovery_ops.rules.classification.context_overflow import overflow_of
+from recovery_ops.rules.enums import Category, Evidence
+from recovery_ops.rules.policy.model import FAIL_CLOSED
+from recovery_ops.rules.resilience import steps
+from recovery_ops.rules.resilience.call_context import CallContext
+from recovery_ops.rules.resilience.call_steps import call_steps
 
 STATUS = {
     Category.RATE_LIMITED: 429,
@@ -43,10 +44,10 @@ def failures(draw: st.DrawFn) -> Failure:
 
 @dataclass
 class Played:
-    """One climb, as a driver sees it."""
+    """One guarded call, as a driver sees it."""
 
     ending: Any = None
-    facts: list[facts.Fact] = field(default_factory=list)
+    facts: list[events.Event] = field(default_factory=list)
     calls: list[tuple[float, steps.Call]] = field(default_factory=list)
     waits: list[tuple[float, float]] = field(default_factory=list)
     raised: list[tuple[float, str, Failure]] = field(default_factory=list)
@@ -55,10 +56,10 @@ class Played:
         return [one for one in self.calls if one[1].operation == operation]
 
 
-def play(call: Climb, answers: list[Failure | None], *, takes_s: float, says_yes: bool = False) -> Played:
+def play(call: CallContext, answers: list[Failure | None], *, takes_s: float, says_yes: bool = False) -> Played:
     """A driver on a virtual clock; the last answer repeats."""
     played, now, left = Played(), call.started_at, list(answers)
-    climbing = climb(call)
+    climbing = call_steps(call)
     reply: steps.Reply = None
     while True:
         try:
@@ -68,7 +69,7 @@ def play(call: Climb, answers: list[Failure | None], *, takes_s: float, says_yes
             return played
         reply = None
         if isinstance(step, steps.Emit):
-            played.facts.append(step.fact)
+            played.facts.append(step.event)
         elif isinstance(step, steps.Wait):
             assert 0 < step.delay_s <= (FAIL_CLOSED.wait_chunk_s or 0.0)
             played.waits.append((now, step.delay_s))
@@ -77,6 +78,8 @@ def play(call: Climb, answers: list[Failure | None], *, takes_s: float, says_yes
         elif isinstance(step, steps.AskUser):
             now += 1000.0
             reply = steps.Decided(now, says_yes)
+        elif isinstance(step, steps.Reserve):
+            reply = steps.Reserved(now)
         else:
             played.calls.append((now, step))
             failure = left.pop(0) if len(left) > 1 else left[0]

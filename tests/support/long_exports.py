@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from recovery_ops.control.exporting import audit, escalations, job, runs
-from recovery_ops.control.models import Export
+from recovery_ops.control.audit import export as audit
+from recovery_ops.control.escalations import export as escalations
+from recovery_ops.control.exports import job
+from recovery_ops.control.exports.models import Export
+from recovery_ops.control.runs import export as runs
 from tests.support.pages import text_of
 from tests.support.stories import NOW
 

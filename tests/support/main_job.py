@@ -48,7 +48,7 @@ def sign_in(page: Page, stage: Stage) -> None:
 
 def edit_policy(page: Page, stage: Stage, reason: str, **fields: str) -> None:
     page.goto(f"{stage.server.url}/policies/operations/search_web")
-    page.get_by_text("Other knobs").click()
+    page.get_by_text("Other settings").click()
     for name, value in fields.items():
         page.locator(f"[name={name}]").fill(value)
     page.get_by_label("Reason").fill(reason)
@@ -73,9 +73,9 @@ def the_trip_stops_the_calls(page: Page, stage: Stage) -> None:
     page.get_by_label("Reason").fill("Hosted search answers 500 on every call.")
     page.get_by_role("button", name="Trip breaker").click()
     expect(page.get_by_text("2/2 applied").first).to_be_visible(timeout=PATIENCE_MS)
-    expect(page.get_by_role("heading", level=1)).to_contain_text("forced_open", timeout=PATIENCE_MS)
+    expect(page.get_by_role("heading", level=1)).to_contain_text("forced open", timeout=PATIENCE_MS)
     for instance in AGENTS:
-        expect(page.get_by_role("row").filter(has_text=instance)).to_contain_text("forced_open")
+        expect(page.get_by_role("row").filter(has_text=instance)).to_contain_text("forced open")
     calls, rejected = stage.provider.calls("search"), stage.rejected()
     eventually(lambda: stage.rejected() >= rejected + 6, what="further refused calls")
     assert stage.provider.calls("search") == calls, "a tripped operation must not be called"

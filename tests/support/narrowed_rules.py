@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
 from tests.support.stories import Story, counted, moved
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.test import Client
 
-from recovery_ops.control.models import Channel
+from recovery_ops.control.notifications.models.notifications import Channel
 from tests.support.pages import REASON
 
 HOME = "/settings/notifications"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.models import Delivery, Escalation, Notification
-from recovery_ops.control.notify.telling import tell
-from recovery_ops.rules.facts import Escalated
+from recovery_ops.control.escalations.models import Escalation
+from recovery_ops.control.escalations.services.opening import open_escalations
+from recovery_ops.control.notifications.models.notifications import Delivery, Notification
+from recovery_ops.control.notifications.rules import tell
+from recovery_ops.rules.events import Escalated
 from tests.support.stories import NOW, Story
 
 

@@ -21,6 +21,14 @@ JSON = "application/json"
 PROTOBUF = "application/x-protobuf"
 RESOURCE = {"service.name": "billing", "service.instance.id": "billing-1", "service.version": "1.2.3"}
 
+WHOLE_FAILURE: dict[str, object] = {
+    "recovery.failure.category": "timeout",
+    "recovery.failure.evidence": "http_status",
+    "recovery.failure.retryable": True,
+    "recovery.attempt.number": 1,
+}
+"""What each failure has to say."""
+
 _numbers = itertools.count(1)
 
 

@@ -7,17 +7,17 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
-from recovery_ops.runtime.delivery.outbox import Entry, Outbox, Rank
-from recovery_ops.runtime.delivery.outbox_file import Envelope
+from recovery_ops.runtime.telemetry.outbox import Entry, Outbox, Rank
+from recovery_ops.runtime.telemetry.outbox_file import Envelope
 
 ENVELOPE = Envelope(b"resource", b"scope")
 
 
-def entry(name: str, rank: Rank = Rank.FACT, size: int = 100, envelope: Envelope = ENVELOPE) -> Entry:
+def entry(name: str, rank: Rank = Rank.EVENT, size: int = 100, envelope: Envelope = ENVELOPE) -> Entry:
     return Entry(name, rank, name.encode().ljust(size, b"."), 7, envelope)
 
 
-def entries(count: int, rank: Rank = Rank.FACT, *, size: int = 100, prefix: str = "") -> list[Entry]:
+def entries(count: int, rank: Rank = Rank.EVENT, *, size: int = 100, prefix: str = "") -> list[Entry]:
     return [entry(f"{prefix}{number}", rank, size) for number in range(count)]
 
 
@@ -33,7 +33,7 @@ def drained(outbox: Outbox) -> list[str]:
 _IN_A_PROCESS = """
 import logging, os, resource, sys
 from pathlib import Path
-from recovery_ops.runtime.delivery.outbox import Outbox, Rank
+from recovery_ops.runtime.telemetry.outbox import Outbox, Rank
 from recovery_ops.runtime.testing import PushedClock
 from tests.support.outbox import drained, entry
 

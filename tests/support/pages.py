@@ -9,10 +9,11 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.test import Client
 
-from recovery_ops.control.models import Override, RoleGrant
-from recovery_ops.control.roles import Role
-from recovery_ops.rules.facts import DegradationStarted
-from recovery_ops.rules.words import Category, State
+from recovery_ops.control.access.models import RoleGrant
+from recovery_ops.control.breakers.models.overrides import Override
+from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.enums import Category, State
+from recovery_ops.rules.events import DegradationStarted
 from tests.support.stories import Story, counted, failed, heartbeat, moved
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -22,6 +23,7 @@ PAGES = {
     "overview of a week": "/?over=7d",
     "monthly report": "/report/monthly",
     "overview strip": "/overview/strip",
+    "connect": "/connect",
     "counts": "/counts",
     "views": "/views?screen=failures&query=range%3D1h",
     "scope": "/scope?back=%2Fcapacity%3Frange%3D1h",
@@ -154,6 +156,6 @@ def held(client: Client) -> Override:
 
 
 def edited(client: Client, **changed: str) -> Any:
-    """What the policy form of search_web answers to these knobs."""
+    """What the policy form of search_web answers to these settings."""
     form = {"reason": REASON, "seen": "0", "key": "p-1", "service": "*"} | changed
     return client.post("/policies/operations/search_web", form)

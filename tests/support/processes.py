@@ -81,6 +81,8 @@ def _share_a_folder() -> None:
         os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="recovery-ops-run-")
         # Other users run PostgreSQL in it, where we are root.
         Path(os.environ[RUN_FOLDER]).chmod(0o711)
+        # Servers of tests are not among those that the commands of the machine's user find.
+        os.environ["XDG_STATE_HOME"] = f"{os.environ[RUN_FOLDER]}/state"
         atexit.register(_end_run, Path(os.environ[RUN_FOLDER]), os.getpid())
 
 

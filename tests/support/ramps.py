@@ -7,8 +7,9 @@ from typing import Any
 
 from events.models import Agent
 from events.moments import to_us
-from recovery_ops.control import actions, desired
-from recovery_ops.rules.words import State, Trigger
+from recovery_ops.control.breakers.services import resets as resets_services
+from recovery_ops.control.desired_state import document as desired
+from recovery_ops.rules.enums import State, Trigger
 from tests.support.actions import SEARCH, asked
 from tests.support.stories import NOW, Story, heartbeat, moved
 
@@ -26,7 +27,7 @@ def opened_fleet(names: tuple[str, ...] = ("search_web",), fleet: list[str] = FL
 
 
 def reset(**changed: Any) -> Any:
-    return actions.reset(**asked(scope=SEARCH) | changed)
+    return resets_services.reset(**asked(scope=SEARCH) | changed)
 
 
 def is_told(instance: str, revision: int) -> bool:

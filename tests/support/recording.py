@@ -12,16 +12,16 @@ from django.db import transaction
 from events.records import read_records
 from events.sent import Batch, Sent
 from events.store import store_facts
-from recovery_ops.rules.facts import Fact, Record
-from recovery_ops.rules.intent import Desired
-from recovery_ops.rules.policy import parse_policy
-from recovery_ops.runtime.testing import Facts, HttpError, Lab, PushedClock
+from recovery_ops.rules.desired_state import Desired
+from recovery_ops.rules.events import Event, Record
+from recovery_ops.rules.policy.model import parse_policy
+from recovery_ops.runtime.testing import HttpError, Lab, PushedClock, RecordedEvents
 from recovery_ops.wire import encode, names
 
 _numbers = count(10**9)
 
 
-class Tape(Facts):
+class Tape(RecordedEvents):
     """Keeps facts with the time at which they came."""
 
     def __init__(self, clock: PushedClock) -> None:
@@ -30,12 +30,12 @@ class Tape(Facts):
         self.records: list[Record] = []
 
     def emit(
-        self, fact: Fact, source: str = "", is_foreground: bool = False, run: str = "", policy_version: str = ""
+        self, fact: Event, source: str = "", is_foreground: bool = False, run: str = "", policy_version: str = ""
     ) -> None:
         number = next(_numbers)
         self.records.append(
             Record(
-                fact=fact,
+                event=fact,
                 uid=str(UUID(int=number)),
                 sequence_number=number,
                 at_ns=self._clock.wall_ns(),
@@ -51,7 +51,9 @@ class Studio:
     """An agent `research/<instance>` that obeys a policy document, and what it did."""
 
     def __init__(self, document: dict[str, Any], *, instance: str = "r-0") -> None:
-        self.lab = Lab("research", desired=Desired(revision=1, policy=parse_policy(document)), chance=lambda: 0.5)
+        self.lab = Lab(
+            "research", desired=Desired(revision=1, policy=parse_policy(document)), chance=lambda: 0.5, reraise=False
+        )
         self.tape = Tape(self.lab.clock)
         self.lab.recovery.use_sink(self.tape)
         self.instance = instance
@@ -68,7 +70,7 @@ class Studio:
                 return "ok"
             raise outcome if isinstance(outcome, BaseException) else HttpError(outcome)
 
-        return self.lab.recovery.guard(name, **({"is_destructive": False} | said))(answer)
+        return self.lab.recovery.guard(name, **({"idempotent": True} | said))(answer)
 
     def rest(self, seconds: float) -> None:
         """Let time pass; what was refused is told by the second."""

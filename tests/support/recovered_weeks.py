@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from recovery_ops.rules.facts import Escalated, RunFinished
-from recovery_ops.rules.facts import Fact as Told
-from recovery_ops.rules.words import Category, RunStatus
+from recovery_ops.rules.enums import Category, RunStatus
+from recovery_ops.rules.events import Escalated, RunFinished
+from recovery_ops.rules.events import Event as Told
 from tests.support.stories import Story, failed
 
 DAY_S = 86_400.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from events.capacity.detection import look
 from events.capacity.reach import read_reach
 from events.recoveries.summing import sum_days
-from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.rules.words import Category
+from recovery_ops.control.escalations.services.opening import open_escalations
+from recovery_ops.rules.enums import Category
 from tests.support.pages import troubled_fleet
 from tests.support.recovered_weeks import DAY_S, week
 from tests.support.stories import NOW, Story, failed, heartbeat

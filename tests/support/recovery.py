@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.rules.intent import Desired, Override
-from recovery_ops.rules.policy import Knobs
-from recovery_ops.rules.scope import Scope
-from recovery_ops.rules.words import State
+from recovery_ops.rules.desired_state import Desired, Override
+from recovery_ops.rules.enums import State
+from recovery_ops.rules.policy.model import Settings
+from recovery_ops.rules.policy.scope import Scope
 from recovery_ops.runtime import (
     RecoveryExhausted,
 )
 from recovery_ops.runtime.testing import Lab
 
-NO_RETRY = Knobs(max_retries=0, max_retries_background=0)
+NO_RETRY = Settings(max_retries=0, max_retries_background=0)
 
 
 def tripped(lab: Lab, scope: Scope, *, lasts_s: float = 60.0, revision: int = 1, **more: Any) -> Desired:
@@ -35,9 +35,9 @@ def tripped(lab: Lab, scope: Scope, *, lasts_s: float = 60.0, revision: int = 1,
 
 def broken(lab: Lab, name: str = "search", **said: Any) -> Any:
     """A guarded operation whose breaker has opened."""
-    guarded = lab.recovery.guard(name, is_destructive=False, knobs=NO_RETRY, **said)(lab.script(TimeoutError()))
+    guarded = lab.recovery.guard(name, idempotent=True, settings=NO_RETRY, **said)(lab.script(TimeoutError()))
     for _ in range(5):
-        with pytest.raises(RecoveryExhausted):
+        with pytest.raises((RecoveryExhausted, TimeoutError)):
             guarded()
     return guarded
 

@@ -6,21 +6,21 @@ from contextlib import suppress
 from typing import Any
 
 from events.queries.recordings import Part, count_recorded, recordings
-from recovery_ops.control.replay.comparing import Comparison
-from recovery_ops.control.replay.recorded import Listener
-from recovery_ops.rules.facts import (
+from recovery_ops.control.replay.comparison import Comparison
+from recovery_ops.control.replay.recorded_calls import Listener
+from recovery_ops.rules.enums import RunStatus
+from recovery_ops.rules.events import (
     CallsCounted,
     RunFinished,
 )
-from recovery_ops.rules.policy import BUILT_IN, document_of, parse_policy
-from recovery_ops.rules.words import RunStatus
+from recovery_ops.rules.policy.model import BUILT_IN, document_of, parse_policy
 from tests.support.recording import Studio
 
 BUILT_IN_DOCUMENT = document_of(BUILT_IN)
 
 
-def policy(operation: str = "search_web", fallbacks: list[str] | None = None, **knobs: Any) -> dict[str, Any]:
-    rule: dict[str, Any] = {"id": "mine", "scope": {"operation": operation}, "knobs": knobs}
+def policy(operation: str = "search_web", fallbacks: list[str] | None = None, **settings: Any) -> dict[str, Any]:
+    rule: dict[str, Any] = {"id": "mine", "scope": {"operation": operation}, "settings": settings}
     return {**BUILT_IN_DOCUMENT, "rules": [rule | ({} if fallbacks is None else {"fallbacks": fallbacks})]}
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from events.runs.asking import run_of
-from recovery_ops.control.actions.retrying import retry_run
-from recovery_ops.control.retried import RetryTold, retry_told
-from recovery_ops.rules.facts import RunFinished, RunStarted
-from recovery_ops.rules.words import Category, RunStatus
+from events.runs.selectors import run_of
+from recovery_ops.control.runs.retry_status import RetryTold, retry_told
+from recovery_ops.control.runs.services.retries import retry_run
+from recovery_ops.rules.enums import Category, RunStatus
+from recovery_ops.rules.events import RunFinished, RunStarted
 from tests.support.actions import asked
 from tests.support.stories import NOW, Story, failed, heartbeat
 

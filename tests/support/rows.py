@@ -24,6 +24,6 @@ def _something(field: models.Field[Any, Any]) -> Any:
         return {}
     if isinstance(field, models.IntegerField | models.FloatField):
         return 1
-    if isinstance(field, models.CharField):
+    if isinstance(field, models.CharField | models.TextField):
         return "dev" if field.name == "environment" else "x"
     raise TypeError(f"say what {field} is")

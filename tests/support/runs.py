@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
-from events.runs import asking
-from events.runs.asking import Show, run_of, runs
 from events.runs.rows import RunStory
-from recovery_ops.rules.facts import (
+from events.runs.selectors import Place, RunFilters, RunList, RunPage, Show, run_of
+from recovery_ops.rules.enums import Category, DelaySource, RunStatus, State, StopReason
+from recovery_ops.rules.events import (
     AttemptSucceeded,
     BudgetWarned,
     DegradationStarted,
     Escalated,
+    Event,
     Exhausted,
-    Fact,
     FallbackActivated,
     RetryScheduled,
     RunFinished,
     RunStarted,
 )
-from recovery_ops.rules.words import Category, DelaySource, RunStatus, State, StopReason
 from tests.support.stories import NOW, Story, failed, moved
 
 SEARCH = "search_web"
@@ -40,7 +40,7 @@ def ended(status: RunStatus, duration_s: float = 30.0) -> RunFinished:
     return RunFinished(status=status, duration_s=duration_s, name="due diligence", turns=4, cost_usd=0.41)
 
 
-CLIMB: list[tuple[float, Fact]] = [
+CLIMB: list[tuple[float, Event]] = [
     (60, RunStarted(name="due diligence")),
     (59, failed(attempt=1, status_code=529, duration_s=0.5, message="helios says 529", retry_after_s=3.0)),
     (59, retry(2, 3.0)),
@@ -58,7 +58,7 @@ CLIMB: list[tuple[float, Fact]] = [
 ]
 
 
-def tell_run(run: str = "run-1", told: list[tuple[float, Fact]] = CLIMB, *, later: float = 0.0) -> None:
+def tell_run(run: str = "run-1", told: list[tuple[float, Event]] = CLIMB, *, later: float = 0.0) -> None:
     story = Story()
     for at, fact in told:
         story.tell(fact, at=at - later, run=run, source="main_agent", is_foreground=True)
@@ -71,6 +71,11 @@ def known(run: str = "run-1") -> RunStory:
     return found
 
 
-def page(show: Show = Show.TROUBLED, **more: object) -> asking.Runs:
-    given = {"start": NOW - timedelta(hours=1), "end": NOW} | more
-    return runs("dev", show=show, **given)  # type: ignore[arg-type]  # a table of values
+def listed(show: Show = Show.TROUBLED, **more: Any) -> RunList:
+    """The runs of the last hour that filters leave."""
+    start, end = more.pop("start", NOW - timedelta(hours=1)), more.pop("end", NOW)
+    return RunList.of("dev", RunFilters(show=show, **more), start=start, end=end, now=NOW)
+
+
+def page(show: Show = Show.TROUBLED, *, limit: int = 50, after: Place | None = None, **more: Any) -> RunPage:
+    return listed(show, **more).page(after, limit)

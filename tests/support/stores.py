@@ -18,7 +18,7 @@ from django.db.utils import ConnectionHandler
 from psycopg import sql
 
 from events import partitions
-from recovery_ops import environment
+from recovery_ops.server import environment
 from tests.support import databases, services
 from tests.support.processes import RUN_FOLDER, locked
 

@@ -13,15 +13,15 @@ from events.masking import cleaner_of
 from events.records import read_records
 from events.sent import Batch, Sent
 from events.store import store_facts
-from recovery_ops.rules.facts import (
+from recovery_ops.rules.enums import Category, Evidence, State, Trigger
+from recovery_ops.rules.events import (
     BreakerStateChanged,
     CallsCounted,
-    Fact,
+    Event,
     FailureClassified,
     InstanceHeartbeat,
     Record,
 )
-from recovery_ops.rules.words import Category, Evidence, State, Trigger
 from recovery_ops.wire import encode, names
 
 NOW = datetime(2026, 11, 21, 14, 26, 18, tzinfo=UTC)
@@ -44,7 +44,7 @@ class Story:
 
     def tell(
         self,
-        *facts: Fact,
+        *facts: Event,
         at: float,
         instance: str = "a-1",
         service: str = "research",
@@ -53,14 +53,18 @@ class Story:
         received: float | None = None,
         **record: Any,
     ) -> Story:
-        """These facts happened so many seconds ago, and were received then or so many seconds ago."""
+        """These facts happened so many seconds ago, and were received then or so many seconds ago. Their
+        `sequence_number` is that of their telling unless it is given.
+        """
+        given_number = record.pop("sequence_number", 0)
         at_ns = int(ago(at).timestamp() * 1000) * 1_000_000
         told_of = {names.SERVICE_VERSION: version, names.ATTRIBUTES["region"]: region}
         said = {name: value for name, value in told_of.items() if value}
         batch = Batch({names.SERVICE_NAME: service, names.SERVICE_INSTANCE_ID: instance, **said}, "tests")
         for fact in facts:
-            number = next(_numbers)
-            told = Record(fact=fact, uid=str(UUID(int=number)), sequence_number=number, at_ns=at_ns, **record)
+            uid = next(_numbers)
+            number = given_number or uid
+            told = Record(event=fact, uid=str(UUID(int=uid)), sequence_number=number, at_ns=at_ns, **record)
             event = encode(told)
             batch.records.append(
                 Sent(event.event_name, event.at_ns, 0, event.severity, event.body, event.attributes, "", "")

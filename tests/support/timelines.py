@@ -17,7 +17,7 @@ from events.timelines import (
     rejections_line,
     timeline,
 )
-from recovery_ops.rules.words import Category, State, Trigger
+from recovery_ops.rules.enums import Category, State, Trigger
 
 NOW = datetime(2026, 11, 21, 14, 26, 18, tzinfo=UTC)
 
@@ -166,11 +166,11 @@ def painted(value: Any) -> Any:
 
 
 def drawn(chart: Chart, axis: str | None = None) -> list[tuple[str, str, int, int]]:
-    """Every state bar of a figure as (lane, state, from, until) in milliseconds, rails of overrides once."""
+    """Every state bar of a figure as (lane, label, from, until) in milliseconds, rails of overrides once."""
     found = []
     for trace in chart.figure["data"]:
         is_bar = trace["type"] == "bar" and trace.get("orientation") == "h" and trace.get("hoverinfo") != "skip"
         if is_bar and axis in (None, trace["yaxis"]):
             bars = zip(trace["y"], trace["base"], trace["x"], strict=True)
-            found += [(lane, trace["name"], base, base + length) for lane, base, length in bars]
+            found += [(lane, trace.get("meta", trace["name"]), base, base + length) for lane, base, length in bars]
     return sorted(found, key=lambda bar: (bar[0], bar[2]))

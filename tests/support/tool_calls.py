@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from recovery_ops.runtime import (
-    ToolResult,
-    ToolUse,
-)
+from recovery_ops.rules.tools.transcript import ToolUse
+from recovery_ops.runtime import ToolResult
 from recovery_ops.runtime.testing import Lab
 from tests.runtime.tools.toolboxes import Play, registry_of, use
 

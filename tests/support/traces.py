@@ -9,10 +9,12 @@ from typing import Any
 from django.db import connection, transaction
 
 from events import reading, verification
+from events.issues.models import FailureSum, InstanceFailureSum
 from events.models import Agent, BreakerState, Fact, MinuteSum, SpanMark, SpanSum
 from events.open_parents import OpenParent
 from events.partitions import is_partitioned
 from events.records import Intake
+from events.runs.models import Run, RunFailure
 from events.sent import Encoding, Signal
 from events.store import store_facts
 from events.traces import settle
@@ -42,7 +44,8 @@ def deliver(*spans: Span) -> None:
 
 
 def clear() -> None:
-    for model in (Fact, BreakerState, MinuteSum, SpanSum, SpanMark, OpenParent, Agent):
+    sums = (MinuteSum, SpanSum, FailureSum, InstanceFailureSum)
+    for model in (Fact, BreakerState, RunFailure, Run, *sums, SpanMark, OpenParent, Agent):
         model.objects.all().delete()
     if is_partitioned():
         with connection.cursor() as cursor:
@@ -56,7 +59,8 @@ def failures() -> list[str]:
 def check() -> None:
     """The sums count what is stored."""
     folded, _ = verification.refold()
-    assert list(verification.differences(folded, NOW)) == []
+    found = list(verification.differences(folded, NOW))
+    assert found == [], found
     assert sum(MinuteSum.objects.values_list("failures", flat=True)) == len(failures())
 
 

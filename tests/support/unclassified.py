@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recovery_ops.rules.words import Category, Evidence
+from recovery_ops.rules.enums import Category, Evidence
 from tests.support.stories import Story, failed, heartbeat
 
 MARK = "badcafe"

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
 import pytest
 
 from recovery_ops import wire
-from recovery_ops.rules.intent import Abort, Override, Pause, Reset, Retry, winning_override
-from recovery_ops.rules.policy import BUILT_IN, document_of
-from recovery_ops.rules.scope import Place, Scope
-from recovery_ops.rules.words import State
+from recovery_ops.rules.desired_state import (
+    STOP,
+    Abort,
+    Answer,
+    Override,
+    Pause,
+    Probe,
+    Reset,
+    Retry,
+    Shed,
+    winning_override,
+)
+from recovery_ops.rules.enums import Importance, State
+from recovery_ops.rules.policy.model import BUILT_IN, document_of
+from recovery_ops.rules.policy.scope import Place, Scope
 
 
 def override(scope: Scope, *, revision: int = 1, mode: State = State.FORCED_OPEN, one_id: str = "ov") -> Override:
@@ -46,6 +59,40 @@ def test_what_is_stated_is_what_is_read() -> None:
     assert desired.overrides == (override(Scope(operation="search"), revision=3),)
     assert desired.resets == (Reset(scope=Scope(operation="model:*"), revision=2),)
     assert desired.config_hash == wire.config_hash(document())
+
+
+SHED = Shed(id="s", least=Importance.CRITICAL, by="ana", reason="storm", starts_at=1.5, expires_at=2.5, revision=8)
+ENTRIES: dict[str, Any] = {
+    "overrides": replace(override(Scope(operation="search"), mode=State.DISABLED), ramp_s=12.5),
+    "resets": Reset(scope=Scope(operation="model:*"), revision=2, ramp_s=7.5),
+    "probes": Probe(scope=Scope(operation="search", service="research"), revision=5),
+    "answers": Answer(
+        ticket="t", decision="edited", text="five", by="ana", reason="too many", service="research", revision=4
+    ),
+    "aborts": Abort(run="r", by="ana", reason="loops", service="research", revision=6),
+    "pauses": Pause(
+        id="p", service="research", instance="i", by="ana", reason="deploy", expires_at=9.5, revision=7, kind=STOP
+    ),
+    "retries": Retry(
+        id="x", run="r", service="research", instance="i", by="ana", reason="again", input="{}", revision=9
+    ),
+    "shed": SHED,
+    "sheds_ahead": replace(SHED, id="later", starts_at=3.5),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_every_field_of_entry_survives_the_wire(name: str) -> None:
+    entry = ENTRIES[name]
+    unset = [
+        one.name for one in fields(entry) if one.default is not MISSING and getattr(entry, one.name) == one.default
+    ]
+    stated: dict[str, Any] = {"overrides": [], "resets": [], name: entry if name == "shed" else [entry]}
+    made = wire.desired_document(
+        environment="dev", revision=9, policy=document_of(BUILT_IN), policy_version="12", issued_at=50.0, **stated
+    )
+    read = getattr(wire.parse_desired(json.loads(json.dumps(made))), name)
+    assert (unset, read) == ([], entry if name == "shed" else (entry,))
 
 
 def test_a_policy_that_is_known_is_not_read_again_and_another_one_is() -> None:
@@ -112,17 +159,17 @@ def test_the_most_specific_scope_wins() -> None:
     for place_in_order, scope in enumerate(BY_RANK):
         others = [override(other, revision=9, one_id=f"o{n}") for n, other in enumerate(BY_RANK[:place_in_order])]
         mine = override(scope, revision=1, one_id="mine")
-        assert winning_override([*others, mine], PLACE, 150.0) == mine
+        assert winning_override([*others, mine], [PLACE], 150.0) == mine
 
 
 def test_at_equal_scope_the_highest_revision_wins() -> None:
     old, new = (override(Scope(operation="helios"), revision=n, one_id=f"o{n}") for n in (4, 5))
-    assert winning_override([new, old], PLACE, 150.0) == new
+    assert winning_override([new, old], [PLACE], 150.0) == new
 
 
 @pytest.mark.parametrize(("now", "holds"), [(99.9, False), (100.0, True), (199.9, True), (200.0, False)])
 def test_an_override_has_a_beginning_and_an_end(now: float, holds: bool) -> None:
-    assert (winning_override([override(Scope())], PLACE, now) is not None) is holds
+    assert (winning_override([override(Scope())], [PLACE], now) is not None) is holds
 
 
 @pytest.mark.parametrize(
@@ -180,6 +227,30 @@ def test_new_work_that_is_paused_is_told_with_its_end_and_an_older_document_tell
     for wrong in ({"id": "pz-1"}, {"id": "pz-1", "service": "research", "expires_at": "soon"}):
         with pytest.raises(wire.DesiredInvalid, match=r"pauses\[0\]"):
             wire.parse_desired(made | {"pauses": [wrong]})
+
+
+def test_stop_is_a_pause_to_versions_that_know_no_stop() -> None:
+    held = Pause(id="pz-1", service="research", by="ana", reason="it spends", expires_at=90.5, revision=3)
+    stop = replace(held, kind=STOP)
+    made, paused = (
+        wire.desired_document(
+            environment="dev",
+            revision=3,
+            policy=document_of(BUILT_IN),
+            policy_version="12",
+            overrides=[],
+            resets=[],
+            issued_at=50.0,
+            pauses=[one],
+        )
+        for one in (stop, held)
+    )
+    assert wire.parse_desired(made).pauses == (stop,)
+    assert "requires" not in made, "an older version would refuse the whole document"
+    told = made["pauses"][0]
+    assert {name: value for name, value in told.items() if name != "kind"} == paused["pauses"][0]
+    assert wire.parse_desired(made | {"pauses": [told | {"kind": "of a later version"}]}).pauses == (held,)
+    assert made["config_hash"] != paused["config_hash"]
 
 
 def test_runs_that_are_to_be_begun_again_are_stated_only_where_there_are_any() -> None:

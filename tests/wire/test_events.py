@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recovery_ops import wire
-from recovery_ops.rules import facts
-from recovery_ops.rules.facts import ALL_FACTS, BreakerStateChanged, Fact, FailureClassified, Record
-from recovery_ops.rules.words import Category, Evidence, State, Trigger
+from recovery_ops.rules import events as facts
+from recovery_ops.rules.enums import Category, Evidence, State, Trigger
+from recovery_ops.rules.events import ALL_EVENTS, BreakerStateChanged, Event, FailureClassified, Record
 from recovery_ops.wire import names
 
 TEXT = st.text(min_size=1, max_size=20)
@@ -36,13 +36,13 @@ def values_of(annotation: Any) -> st.SearchStrategy[Any]:
     return plain[annotation] if annotation in plain else st.sampled_from(list(annotation))
 
 
-def any_fact(kind: type[Fact]) -> st.SearchStrategy[Fact]:
+def any_fact(kind: type[Event]) -> st.SearchStrategy[Event]:
     hints = get_type_hints(kind)
     return st.builds(kind, **{field.name: values_of(hints[field.name]) for field in fields(kind)})
 
 
-def recorded(fact: Fact) -> Record:
-    return Record(fact=fact, uid="0190", sequence_number=1, at_ns=1, source="main_agent", is_foreground=True, run="r")
+def recorded(fact: Event) -> Record:
+    return Record(event=fact, uid="0190", sequence_number=1, at_ns=1, source="main_agent", is_foreground=True, run="r")
 
 
 FAILURE = FailureClassified(
@@ -50,19 +50,19 @@ FAILURE = FailureClassified(
 )
 
 
-@given(st.one_of([any_fact(kind) for kind in ALL_FACTS]))
-def test_every_fact_comes_back_as_it_was(fact: Fact) -> None:
+@given(st.one_of([any_fact(kind) for kind in ALL_EVENTS]))
+def test_every_fact_comes_back_as_it_was(fact: Event) -> None:
     event = wire.encode(recorded(fact))
     through_json = json.loads(json.dumps(event.attributes))
     decoded = wire.decode(event.event_name, through_json)
     assert decoded is not None
-    assert decoded.fact == fact
+    assert decoded.event == fact
     assert decoded.warnings == ()
 
 
 def test_the_table_covers_every_fact_and_field() -> None:
-    assert set(names.EVENTS) == set(ALL_FACTS)
-    for kind in ALL_FACTS:
+    assert set(names.EVENTS) == set(ALL_EVENTS)
+    for kind in ALL_EVENTS:
         attributes = [names.attribute_of(kind, field.name) for field in fields(kind) if field.name != "operation"]
         assert len(attributes) == len(set(attributes)), f"{kind.__name__} uses an attribute twice"
 
@@ -105,7 +105,7 @@ def test_own_spelling_beside_an_alias_wins(alias: str, name: str) -> None:
 def test_gaps_become_cautious_values_and_warnings() -> None:
     decoded = wire.decode("breaker_state", {"circuitbreaker.name": "search", "circuitbreaker.state": "half-open"})
     assert decoded is not None
-    fact = decoded.fact
+    fact = decoded.event
     assert isinstance(fact, BreakerStateChanged)
     assert (fact.breaker, fact.state) == ("search", State.HALF_OPEN)
     assert any("previous_state" in warning for warning in decoded.warnings)
@@ -117,9 +117,27 @@ def test_values_that_are_no_numbers_are_said_not_stored(value: Any) -> None:
         "exhausted", {"recovery.attempts": 1, "recovery.reason": "attempts", "recovery.duration": value}
     )
     assert decoded is not None
-    assert isinstance(decoded.fact, facts.Exhausted)
-    assert decoded.fact.duration_s is None
+    assert isinstance(decoded.event, facts.Exhausted)
+    assert decoded.event.duration_s is None
     assert decoded.warnings
+
+
+@pytest.mark.parametrize(("value", "flag"), [(True, True), ("TRUE", True), (False, False), ("false", False)])
+def test_flags_may_come_as_text(value: object, flag: bool) -> None:
+    decoded = wire.decode("failure_classified", {"recovery.failure.retryable": value})
+    assert decoded is not None
+    assert isinstance(decoded.event, FailureClassified)
+    assert decoded.event.retryable is flag
+    assert not any("retryable" in warning for warning in decoded.warnings)
+
+
+@pytest.mark.parametrize("value", ["yes", "", 1, 0, None, []])
+def test_value_that_is_no_flag_is_said(value: object) -> None:
+    decoded = wire.decode("failure_classified", {"recovery.failure.retryable": value})
+    assert decoded is not None
+    assert isinstance(decoded.event, FailureClassified)
+    assert decoded.event.retryable is False
+    assert any("retryable" in warning for warning in decoded.warnings)
 
 
 def test_maps_may_come_as_json_text() -> None:
@@ -129,8 +147,8 @@ def test_maps_may_come_as_json_text() -> None:
     sent.attributes["recovery.failures"] = json.dumps(sent.attributes["recovery.failures"])
     decoded = wire.decode(sent.event_name, sent.attributes)
     assert decoded is not None
-    assert isinstance(decoded.fact, facts.CallsCounted)
-    assert decoded.fact.failures == {"bug": 2}
+    assert isinstance(decoded.event, facts.CallsCounted)
+    assert decoded.event.failures == {"bug": 2}
 
 
 def test_severity_says_how_bad_it_is() -> None:

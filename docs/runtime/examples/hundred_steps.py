@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recovery_ops.rules.facts import CheckpointRestored, CheckpointSaved
+from recovery_ops.rules.events import CheckpointRestored, CheckpointSaved
 from recovery_ops.runtime import Recovery, Workflow, attempt
 from recovery_ops.runtime.testing import Lab
 
@@ -91,7 +91,7 @@ def main() -> None:
             print(f"{kind}: killed by {signal.Signals(-code).name} after {len(bank.lines())} payouts")
             lab = Lab(directory=folder)
             receipts = pay_all(lab.recovery, bank)
-            restored, saved = len(lab.facts_of(CheckpointRestored)), len(lab.facts_of(CheckpointSaved))
+            restored, saved = len(lab.events_of(CheckpointRestored)), len(lab.events_of(CheckpointSaved))
             print(f"{kind}: resumed, {restored} steps read, {saved} done, {len(receipts)} receipts")
             print(f"{kind}: made twice: {[number for number, times in bank.times().items() if times > 1]}")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from recovery_ops.runtime import Fallback, GatherBlocked, Recovery, foundational, gather, supplementary
+from recovery_ops.runtime import Fallback, GatherBlocked, Part, Recovery
 from recovery_ops.runtime.testing import Lab
 
 
@@ -27,32 +27,32 @@ class TripPages:
 
     def __init__(self, recovery: Recovery, services: Mapping[str, Callable[[str], Any]]) -> None:
         self.recovery = recovery
-        self.flights = recovery.guard("flights", is_destructive=False, max_retries=1)(services["flights"])
+        self.flights = recovery.guard("flights", idempotent=True, max_retries=1)(services["flights"])
         self.prices = recovery.guard(
             "prices",
-            is_destructive=False,
+            idempotent=True,
             max_retries=1,
             fallback=Fallback(
                 services["price_cache"], name="price_cache", warning="prices up to 1 h old", data_age_s=3600.0
             ),
         )(services["prices"])
         # Optional: rather left out than failed. The guard then returns a `Degraded`, which is falsy.
-        self.reviews = recovery.guard("reviews", is_destructive=False, optional=True)(services["reviews"])
+        self.reviews = recovery.guard("reviews", idempotent=True, optional=True)(services["reviews"])
 
     def make(self, city: str) -> Page:
         """Without flights there is no page: GatherBlocked, after asking once more for what is not there."""
         parts = {
-            "prices": supplementary(self.prices, city),
-            "reviews": supplementary(self.reviews, city),
-            "flights": foundational(self.flights, city),
+            "prices": Part.supplementary(self.prices, city),
+            "reviews": Part.supplementary(self.reviews, city),
+            "flights": Part.foundational(self.flights, city),
         }
         with self.recovery.run("make a trip page", source="user_request") as run:
             try:
-                found = gather(parts)
+                found = self.recovery.gather(parts)
             except GatherBlocked as blocked:
                 if not blocked.can_retry:
                     raise
-                found = gather(parts, done=blocked.done)
+                found = self.recovery.gather(parts, done=blocked.done)
             return Page(found.data, {name: one.why for name, one in found.unavailable.items()}, run.warnings)
 
 

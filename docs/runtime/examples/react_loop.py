@@ -8,18 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from recovery_ops.runtime import (
-    Failure,
-    ModelChain,
-    Needs,
-    Tool,
-    ToolRegistry,
-    ToolResult,
-    attempt,
-    intervene_async,
-    run_tools_async,
-    tool_uses_in,
-)
+from recovery_ops.runtime import Failure, Model, ModelChain, Needs, Tool, ToolRegistry, ToolResult, attempt
 
 Message = dict[str, Any]
 Client = Callable[..., Awaitable[Message]]
@@ -48,30 +37,30 @@ class Agent:
         self._ask = registry.recovery.guard(
             "ask_model",
             kind="model",
-            is_destructive=False,
+            idempotent=True,
             adjusts_max_tokens=True,
-            chain=ModelChain(PRIMARY, "small"),
+            chain=ModelChain(PRIMARY, Model(name="small", context_tokens=32_000)),
             needs=lambda messages, tools: Needs(tools=bool(tools)),
         )(request)
 
     async def answer(self, question: str, messages: list[Message]) -> str:
         """The model's answer. `messages` is the caller's list, and whole whenever this returns or raises.
 
-        Raises RunStopped (the run must end: tell the user its `user_message`), RecoveryExhausted or CircuitOpen (no
+        Raises StopRun (the run must end: tell the user its `user_message`), RecoveryExhausted or CircuitOpen (no
         model answers), and lets a cancel pass.
         """
         messages.append({"role": "user", "content": question})
         async with self.registry.recovery.run("answer a question", source="user_request") as run:
             while True:
-                run.turn()  # the turn after the last allowed one is RunStopped
+                run.turn()  # the turn after the last allowed one is StopRun
                 reply = await self._reply(messages)
                 messages.append(reply)
-                calls = tool_uses_in(reply)
+                calls = ToolRegistry.tool_uses_in(reply)
                 if not calls:
                     return text_of(reply)
                 results: list[ToolResult] = []
                 try:
-                    await run_tools_async(self.registry, calls, into=results)
+                    await self.registry.run_tools_async(calls, into=results)
                 finally:  # stopped or cancelled: `results` holds one for each call all the same
                     messages.append({"role": "user", "content": [result.as_anthropic() for result in results]})
 
@@ -79,7 +68,7 @@ class Agent:
         async def ask(messages: list[Message]) -> Message:
             return await self._ask(messages, self.registry.offered())
 
-        reply: Message = await intervene_async(ask, messages, transform=shorten)
+        reply: Message = await self.registry.recovery.intervene_async(ask, messages, transform=shorten)
         return reply
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from react_loop import Agent, Message
 
-from recovery_ops.runtime import RecoveryError, Response, RunStopped, Tool, ToolRegistry, build_tool
+from recovery_ops.runtime import RecoveryError, Response, StopRun, Tool, ToolRegistry, build_tool
 from recovery_ops.runtime.testing import Lab, transcript_faults
 
 ANSWER = "Here is what I found."
@@ -80,8 +80,10 @@ class Stage:
             await asyncio.Event().wait()
 
         return [
-            build_tool("search_web", search_web, is_destructive=False, require_permission=False, max_retries=2),
-            build_tool("related", related, is_destructive=False, require_permission=False, optional=True),
+            build_tool(
+                "search_web", search_web, read_only=True, require_permission=False, max_retries=2, foundational=True
+            ),
+            build_tool("related", related, read_only=True, require_permission=False, optional=True),
             build_tool("delete_page", delete_page),
             build_tool("hang", hang, require_permission=False),
         ]
@@ -97,7 +99,7 @@ class Stage:
         user = asyncio.create_task(self.cancel_once_hanging(task))
         try:
             return f"answered: {await task}"
-        except RunStopped as stop:
+        except StopRun as stop:
             return f"stopped ({stop.reason}): {stop.user_message}"
         except RecoveryError as error:
             return f"failed: {error}"
@@ -136,11 +138,12 @@ TROUBLES: dict[str, Callable[[], Stage]] = {
     "a tool that crashes": lambda: Stage([calls(SEARCH)], search=[ZeroDivisionError("division by zero")]),
     "our own check says no": lambda: Stage([calls(("delete_page", {"page": "/"}))]),
     "the upstream says 403": lambda: Stage([calls(SEARCH, ("related", {"query": "x"}))], search=[403]),
-    "a required tool is down": lambda: Stage([calls(SEARCH)], search=[503]),
+    "a foundational tool is down": lambda: Stage([calls(SEARCH)], search=[503]),
     "an optional tool is down": lambda: Stage([calls(("related", {"query": "x"}))], search=[503]),
     "a breaker is open": tripped,
     "ten errors": lambda: Stage([calls(("serch_web", {}), ("find", {}))] * 20),
-    "no end": lambda: Stage([calls(SEARCH)] * 30),
+    "no end": lambda: Stage([calls(("search_web", {"query": f"breakers {number}"})) for number in range(30)]),
+    "a loop": lambda: Stage([calls(SEARCH)] * 30),
     "a context that overflows": lambda: Stage([bad_request(OVERFLOW)]),
     "a context that is too long": overgrown,
     "an overloaded model": lambda: Stage([529, 529, 529]),

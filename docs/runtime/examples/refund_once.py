@@ -7,15 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from recovery_ops.runtime import (
-    Category,
-    CompensationResult,
-    Recovery,
-    RecoveryExhausted,
-    Response,
-    attempt,
-    dispatch_failure,
-)
+from recovery_ops.runtime import Category, Recovery, Response, attempt
+from recovery_ops.runtime.playbook.results import CompensationResult
 from recovery_ops.runtime.testing import HttpError, Lab
 
 
@@ -69,11 +62,12 @@ class Refunds:
         with self.recovery.run("refund", source="user_request"):
             try:
                 return self._refund(order, cents)
-            except RecoveryExhausted as error:
-                if error.category is not Category.IDEMPOTENCY_CONFLICT:
+            except Exception as error:  # the payments' own: nothing was tried after it
+                report = self.recovery.report(error)
+                if report is None or report.category is not Category.IDEMPOTENCY_CONFLICT:
                     raise
                 # The playbook: never again; it already happened. So the provider is asked what there is.
-                self.settled = dispatch_failure(error, recovery=self.recovery)
+                self.settled = self.recovery.dispatch_failure(error)
                 found = self.payments.find_refund(order)
                 if found is None or found.cents != cents:
                     raise  # the key was used for something else: a person has to look

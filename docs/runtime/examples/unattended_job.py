@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from recovery_ops.rules.facts import GateClosed, RetryScheduled, RunFinished, WaitHeartbeat
-from recovery_ops.runtime import Knobs, Recovery, RecoveryExhausted, Response
+from recovery_ops.rules.events import GateClosed, RetryScheduled, RunFinished, WaitHeartbeat
+from recovery_ops.runtime import Recovery, RecoveryExhausted, Response, Settings
 from recovery_ops.runtime.testing import Lab
 
 COME_BACK_IN_30_MIN = Response(429, headers={"retry-after": "1800"})
@@ -27,8 +27,8 @@ class NightlyDigest:
         self._summarize = recovery.guard(
             "summarize",
             kind="model",
-            is_destructive=False,
-            knobs=Knobs(persistent=True, persistent_cap_s=6 * 3600.0),
+            idempotent=True,
+            settings=Settings(persistent=True, persistent_cap_s=6 * 3600.0),
             on_heartbeat=self.told.append,  # whatever keeps the scheduler from thinking that we hang
         )(summarize)
 
@@ -40,14 +40,14 @@ class NightlyDigest:
 
 def report(lab: Lab) -> None:
     """Print what the console would be told."""
-    for gate in lab.facts_of(GateClosed):
+    for gate in lab.events_of(GateClosed):
         print(f"  gate closed for {gate.wait_s:g} s ({gate.category})")
-    for retry in lab.facts_of(RetryScheduled):
+    for retry in lab.events_of(RetryScheduled):
         print(f"  attempt {retry.attempt} in {retry.delay_s:g} s, as {retry.delay_source} says")
-    beats = lab.facts_of(WaitHeartbeat)
+    beats = lab.events_of(WaitHeartbeat)
     if beats:
         print(f"  {len(beats)} heartbeats: {beats[0].remaining_s:g} s left, …, {beats[-1].remaining_s:g} s left")
-    for run in lab.facts_of(RunFinished):
+    for run in lab.events_of(RunFinished):
         print(f"  run {run.status} after {run.duration_s:g} s")
 
 

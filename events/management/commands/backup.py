@@ -12,7 +12,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from recovery_ops.progress import progress_bar
+from recovery_ops.server.progress_bars import progress_bar
 
 _STEP_PAGES = 2_000
 """Copied between two looks at the bar."""

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from events.models import Fact
 from events.verification import differences, one_moment, refold
-from recovery_ops.progress import progress_bar
+from recovery_ops.server.progress_bars import progress_bar
 
 _MOST_SHOWN = 20
 

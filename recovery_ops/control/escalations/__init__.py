@@ -1,1 +1,1 @@
-"""Escalations: questions that facts put to people, their deadlines, and what becomes of them."""
+"""Escalations: questions to people, their deadlines and their outcome."""

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from events.models import Fact
-from recovery_ops.control.desired import live_policy
-from recovery_ops.control.models import Escalation
-from recovery_ops.rules.budget import DENIALS, ERRORS, TURNS
-from recovery_ops.rules.escalation_terms import (
+from recovery_ops.control.desired_state.document import live_policy
+from recovery_ops.control.escalations.models import Escalation
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.events import CheckpointSaved
+from recovery_ops.rules.policy.escalation_terms import (
     ABORT,
     ALLOW,
     OTHER,
@@ -20,33 +21,33 @@ from recovery_ops.rules.escalation_terms import (
     kind_of,
     parse_terms,
 )
-from recovery_ops.rules.facts import CheckpointSaved
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.run_limits import DENIALS, ERRORS, REPEATED_CALLS, TURNS
+from recovery_ops.rules.spending import SPEND_CAP
 from recovery_ops.wire import names
 
 ACTIVE_FOR = timedelta(minutes=5)
 """A question that was asked again within this still has its cause."""
 
 _THEN = {
-    REJECT: "it is rejected",
-    ABORT: "the run stays stopped",
-    STAY_CLOSED: "it goes on failing closed",
-    ALLOW: "it is allowed",
+    REJECT: "reject",
+    ABORT: "keep the run stopped",
+    STAY_CLOSED: "keep failing closed",
+    ALLOW: "allow",
 }
 _SAVED = names.EVENTS[CheckpointSaved].name
 
 
-def then_of(one: Escalation, *, otherwise: str = "nothing changes") -> str:
+def then_of(one: Escalation, *, otherwise: str = "none") -> str:
     """What silence means, in words; that the state of a run is saved only where a checkpoint of it is known."""
     then, runs = _THEN.get(one.default_action, otherwise), len(one.runs)
     if one.default_action != ABORT or one.saved_runs is None or not runs:
         return then
     if runs == 1:
-        return f"{then}, with its state saved" if one.saved_runs else f"{then}; no checkpoint of it is known"
+        return f"{then}; its state is saved" if one.saved_runs else f"{then}; no checkpoint exists"
     if one.saved_runs < runs:
-        saved = f"{one.saved_runs} of {runs} have" if one.saved_runs else "none of them has"
-        return f"the runs stay stopped; {saved} a checkpoint"
-    return "the runs stay stopped, with their states saved"
+        saved = f"{one.saved_runs} of {runs} have" if one.saved_runs else f"0 of {runs} have"
+        return f"keep the runs stopped; {saved} a checkpoint"
+    return "keep the runs stopped; their states are saved"
 
 
 def saved_runs_of(environment: str, default_action: str, runs: Sequence[str]) -> int | None:
@@ -58,22 +59,26 @@ def saved_runs_of(environment: str, default_action: str, runs: Sequence[str]) ->
 
 
 _ASKS = {
-    Category.POLICY_DENIED.value: "May it be done although a policy refused it?",
-    Category.PERMISSION.value: "Should the agent be given the right to do it?",
-    DENIALS: "Should the agent be allowed what it keeps asking for?",
-    Category.QUOTA_EXHAUSTED.value: "Should the quota be raised, or the work wait?",
-    Category.UNKNOWN.value: "What kind of failure is this?",
-    REVERSAL_REFUSED: "It could not be undone: what is to be done by hand?",
-    ERRORS: "The error budget of a run is spent: should it go on?",
-    TURNS: "A run has used up its turns: should it go on?",
-    OTHER: "It failed on every rung: what is to be done?",
+    Category.POLICY_DENIED.value: "Allow the operation that the policy denied?",
+    Category.PERMISSION.value: "Grant the agent the missing permission?",
+    DENIALS: "Allow the operation that was denied repeatedly?",
+    Category.QUOTA_EXHAUSTED.value: "Raise the quota, or let the work wait?",
+    Category.UNKNOWN.value: "Which category does this failure belong to?",
+    REVERSAL_REFUSED: "The reversal was rejected. How is the effect undone manually?",
+    ERRORS: "The run spent its error budget. Continue it?",
+    TURNS: "The run reached its turn limit. Continue it?",
+    REPEATED_CALLS: "The run repeats the same call with the same result. Continue it?",
+    SPEND_CAP: "A spend cap is reached. Raise it by one more cap?",
+    OTHER: "Every recovery step failed. Retry or stop the work?",
 }
 
 _MATTERS = {
-    DENIALS: "refused too often",
+    DENIALS: "denied repeatedly",
     ERRORS: "error budget spent",
-    TURNS: "turns used up",
-    REVERSAL_REFUSED: "reversal refused",
+    TURNS: "turn limit reached",
+    REPEATED_CALLS: "same call repeated",
+    SPEND_CAP: "spend cap reached",
+    REVERSAL_REFUSED: "reversal rejected",
 }
 """What happened, where it is no category of failures."""
 

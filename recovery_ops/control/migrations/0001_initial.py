@@ -3,10 +3,10 @@ from django.conf import settings
 from django.db import migrations, models
 
 import events.migration_operations
-import recovery_ops.control.models.intent
-import recovery_ops.control.models.pauses
-import recovery_ops.control.models.retries
-import recovery_ops.control.models.shedding
+import recovery_ops.control.agents.models.pauses
+import recovery_ops.control.breakers.models.load_shedding
+import recovery_ops.control.breakers.models.overrides
+import recovery_ops.control.runs.models.retries
 
 
 class Migration(migrations.Migration):
@@ -54,6 +54,25 @@ class Migration(migrations.Migration):
                     options={
                         "db_table": "control_cacheentry",
                     },
+                ),
+                migrations.CreateModel(
+                    name="Demonstration",
+                    fields=[
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                            ),
+                        ),
+                        ("environment", models.CharField(max_length=64, unique=True)),
+                        ("history_start", models.DateTimeField()),
+                        ("history_end", models.DateTimeField(help_text="What happened before was generated.")),
+                        ("removed_at", models.DateTimeField(help_text="When a user had it removed.", null=True)),
+                        (
+                            "emptied_at",
+                            models.DateTimeField(help_text="When the last of its data was deleted.", null=True),
+                        ),
+                    ],
                 ),
                 migrations.CreateModel(
                     name="EnvironmentRules",
@@ -202,7 +221,7 @@ class Migration(migrations.Migration):
                                     ("webhook", "Webhook"),
                                     ("email", "E-mail"),
                                     ("pagerduty", "PagerDuty"),
-                                    ("people", "E-mail to people"),
+                                    ("people", "E-mail to users"),
                                 ],
                                 max_length=16,
                             ),
@@ -285,10 +304,6 @@ class Migration(migrations.Migration):
                         ("status_code", models.IntegerField(null=True)),
                         ("problem", models.CharField(blank=True, default="", max_length=1000)),
                         (
-                            "repeats",
-                            models.BigIntegerField(help_text="The message that this one is sent again for.", null=True),
-                        ),
-                        (
                             "channel",
                             models.ForeignKey(
                                 on_delete=django.db.models.deletion.PROTECT,
@@ -307,7 +322,6 @@ class Migration(migrations.Migration):
                             models.Index(fields=["environment", "made_at"], name="delivery_by_time"),
                             models.Index(fields=["origin", "made_at"], name="delivery_by_origin"),
                         ],
-                        "constraints": [models.UniqueConstraint(fields=("repeats",), name="delivery_repeated_once")],
                     },
                 ),
                 migrations.CreateModel(
@@ -538,40 +552,6 @@ class Migration(migrations.Migration):
                     },
                 ),
                 migrations.CreateModel(
-                    name="EscalationLook",
-                    fields=[
-                        (
-                            "id",
-                            models.BigAutoField(
-                                auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                            ),
-                        ),
-                        ("since", models.DateTimeField()),
-                        ("seen_at", models.DateTimeField()),
-                        (
-                            "escalation",
-                            models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE,
-                                related_name="looks",
-                                to="control.escalation",
-                            ),
-                        ),
-                        (
-                            "user",
-                            models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE,
-                                related_name="+",
-                                to=settings.AUTH_USER_MODEL,
-                            ),
-                        ),
-                    ],
-                    options={
-                        "constraints": [
-                            models.UniqueConstraint(fields=("escalation", "user"), name="escalation_look_once")
-                        ],
-                    },
-                ),
-                migrations.CreateModel(
                     name="EscalationNote",
                     fields=[
                         (
@@ -635,27 +615,6 @@ class Migration(migrations.Migration):
                             models.UniqueConstraint(fields=("environment", "uid"), name="escalation_source_once")
                         ],
                     },
-                ),
-                migrations.CreateModel(
-                    name="EscalationStar",
-                    fields=[
-                        (
-                            "id",
-                            models.BigAutoField(
-                                auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                            ),
-                        ),
-                        ("by", models.CharField(max_length=200)),
-                        ("at", models.DateTimeField()),
-                        (
-                            "note",
-                            models.OneToOneField(
-                                on_delete=django.db.models.deletion.PROTECT,
-                                related_name="star",
-                                to="control.escalationnote",
-                            ),
-                        ),
-                    ],
                 ),
                 migrations.CreateModel(
                     name="Export",
@@ -908,32 +867,6 @@ class Migration(migrations.Migration):
                     },
                 ),
                 migrations.CreateModel(
-                    name="FollowUp",
-                    fields=[
-                        (
-                            "id",
-                            models.BigAutoField(
-                                auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                            ),
-                        ),
-                        ("text", models.CharField(max_length=500)),
-                        ("owner", models.CharField(blank=True, default="", max_length=200)),
-                        ("due_on", models.DateField(null=True)),
-                        ("made_at", models.DateTimeField()),
-                        ("made_by", models.CharField(max_length=200)),
-                        ("done_at", models.DateTimeField(null=True)),
-                        ("done_by", models.CharField(blank=True, default="", max_length=200)),
-                        (
-                            "escalation",
-                            models.ForeignKey(
-                                on_delete=django.db.models.deletion.PROTECT,
-                                related_name="follow_ups",
-                                to="control.escalation",
-                            ),
-                        ),
-                    ],
-                ),
-                migrations.CreateModel(
                     name="GoldenCase",
                     fields=[
                         (
@@ -981,72 +914,6 @@ class Migration(migrations.Migration):
                     },
                 ),
                 migrations.CreateModel(
-                    name="HeldAct",
-                    fields=[
-                        (
-                            "id",
-                            models.BigAutoField(
-                                auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                            ),
-                        ),
-                        ("environment", models.CharField(max_length=64)),
-                        ("number", models.IntegerField()),
-                        ("act", models.CharField(max_length=32)),
-                        ("arguments", models.JSONField()),
-                        ("about", models.CharField(help_text="What it is done to, in words.", max_length=800)),
-                        ("reason", models.CharField(max_length=500)),
-                        ("by", models.CharField(max_length=200)),
-                        ("identity", models.CharField(max_length=400)),
-                        (
-                            "key",
-                            models.CharField(
-                                blank=True, default="", help_text="The idempotency key of who asked.", max_length=64
-                            ),
-                        ),
-                        ("asked_at", models.DateTimeField()),
-                        ("expires_at", models.DateTimeField()),
-                        (
-                            "state",
-                            models.CharField(
-                                choices=[
-                                    ("waiting", "waiting"),
-                                    ("agreed", "agreed"),
-                                    ("rejected", "rejected"),
-                                    ("withdrawn", "withdrawn"),
-                                    ("expired", "expired"),
-                                    ("glass", "glass"),
-                                    ("reviewed", "reviewed"),
-                                ],
-                                max_length=16,
-                            ),
-                        ),
-                        ("decided_by", models.CharField(blank=True, default="", max_length=200)),
-                        ("decided_at", models.DateTimeField(blank=True, null=True)),
-                        ("decision_reason", models.CharField(blank=True, default="", max_length=500)),
-                        (
-                            "revision",
-                            models.BigIntegerField(blank=True, help_text="Under which it was done.", null=True),
-                        ),
-                        (
-                            "by_user",
-                            models.ForeignKey(
-                                null=True,
-                                on_delete=django.db.models.deletion.SET_NULL,
-                                related_name="+",
-                                to=settings.AUTH_USER_MODEL,
-                            ),
-                        ),
-                    ],
-                    options={
-                        "indexes": [
-                            models.Index(fields=["environment", "state", "expires_at"], name="held_act_by_state")
-                        ],
-                        "constraints": [
-                            models.UniqueConstraint(fields=("environment", "number"), name="held_act_number_once")
-                        ],
-                    },
-                ),
-                migrations.CreateModel(
                     name="InstanceLabels",
                     fields=[
                         (
@@ -1079,7 +946,7 @@ class Migration(migrations.Migration):
                         (
                             "id",
                             models.CharField(
-                                default=recovery_ops.control.models.shedding.new_shed_id,
+                                default=recovery_ops.control.breakers.models.load_shedding.new_shed_id,
                                 max_length=16,
                                 primary_key=True,
                                 serialize=False,
@@ -1340,6 +1207,7 @@ class Migration(migrations.Migration):
                         ("reported_hash", models.CharField(blank=True, default="", max_length=256)),
                         ("reported_status", models.IntegerField(default=0)),
                         ("reported_text", models.TextField(blank=True, default="")),
+                        ("failed_hashes", models.JSONField(blank=True, default=list)),
                         ("applied_revision", models.BigIntegerField(default=0)),
                         ("applied_hash", models.CharField(blank=True, default="", max_length=64)),
                         ("effective_digest", models.CharField(blank=True, default="", max_length=64)),
@@ -1362,7 +1230,7 @@ class Migration(migrations.Migration):
                         (
                             "id",
                             models.CharField(
-                                default=recovery_ops.control.models.intent.new_override_id,
+                                default=recovery_ops.control.breakers.models.overrides.new_override_id,
                                 max_length=16,
                                 primary_key=True,
                                 serialize=False,
@@ -2207,7 +2075,7 @@ class Migration(migrations.Migration):
                         (
                             "id",
                             models.CharField(
-                                default=recovery_ops.control.models.retries.new_retry_id,
+                                default=recovery_ops.control.runs.models.retries.new_retry_id,
                                 max_length=16,
                                 primary_key=True,
                                 serialize=False,
@@ -2267,8 +2135,6 @@ class Migration(migrations.Migration):
                         ("screen", models.CharField(max_length=40)),
                         ("name", models.CharField(blank=True, default="", max_length=200)),
                         ("query", models.CharField(blank=True, max_length=2000)),
-                        ("is_team", models.BooleanField(default=False)),
-                        ("changed_at", models.DateTimeField()),
                         (
                             "owner",
                             models.ForeignKey(
@@ -2283,38 +2149,6 @@ class Migration(migrations.Migration):
                             models.UniqueConstraint(
                                 fields=("environment", "screen", "owner", "name"), name="view_name_once"
                             )
-                        ],
-                    },
-                ),
-                migrations.CreateModel(
-                    name="DefaultView",
-                    fields=[
-                        (
-                            "id",
-                            models.BigAutoField(
-                                auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                            ),
-                        ),
-                        ("environment", models.CharField(max_length=64)),
-                        ("screen", models.CharField(max_length=40)),
-                        (
-                            "user",
-                            models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE,
-                                related_name="default_views",
-                                to=settings.AUTH_USER_MODEL,
-                            ),
-                        ),
-                        (
-                            "view",
-                            models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="+", to="control.savedview"
-                            ),
-                        ),
-                    ],
-                    options={
-                        "constraints": [
-                            models.UniqueConstraint(fields=("user", "environment", "screen"), name="default_view_once")
                         ],
                     },
                 ),
@@ -2396,7 +2230,7 @@ class Migration(migrations.Migration):
                         ),
                         ("environment", models.CharField(max_length=64)),
                         ("key", models.CharField(max_length=64)),
-                        ("wish", models.CharField(max_length=64)),
+                        ("request_digest", models.CharField(max_length=64)),
                         ("at", models.DateTimeField()),
                     ],
                     options={
@@ -2410,7 +2244,7 @@ class Migration(migrations.Migration):
                         (
                             "id",
                             models.CharField(
-                                default=recovery_ops.control.models.pauses.new_pause_id,
+                                default=recovery_ops.control.agents.models.pauses.new_pause_id,
                                 max_length=16,
                                 primary_key=True,
                                 serialize=False,
@@ -2419,6 +2253,7 @@ class Migration(migrations.Migration):
                         ("environment", models.CharField(max_length=64)),
                         ("service", models.CharField(max_length=200)),
                         ("instance", models.CharField(blank=True, default="", max_length=200)),
+                        ("kind", models.CharField(default="pause", max_length=8)),
                         ("reason", models.CharField(max_length=500)),
                         ("by", models.CharField(max_length=200)),
                         ("at", models.DateTimeField()),
@@ -2496,6 +2331,76 @@ class Migration(migrations.Migration):
                         "indexes": [models.Index(fields=["environment", "at"], name="annotation_by_time")],
                         "constraints": [
                             models.UniqueConstraint(fields=("environment", "number"), name="annotation_number_once")
+                        ],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="ApprovalRequest",
+                    fields=[
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                            ),
+                        ),
+                        ("environment", models.CharField(max_length=64)),
+                        ("number", models.IntegerField()),
+                        ("act", models.CharField(max_length=32)),
+                        ("arguments", models.JSONField()),
+                        ("about", models.CharField(help_text="What it is done to, in words.", max_length=800)),
+                        ("reason", models.CharField(max_length=500)),
+                        ("by", models.CharField(max_length=200)),
+                        ("identity", models.CharField(max_length=400)),
+                        (
+                            "key",
+                            models.CharField(
+                                blank=True, default="", help_text="The idempotency key of who asked.", max_length=64
+                            ),
+                        ),
+                        ("asked_at", models.DateTimeField()),
+                        ("expires_at", models.DateTimeField()),
+                        (
+                            "state",
+                            models.CharField(
+                                choices=[
+                                    ("waiting", "waiting"),
+                                    ("agreed", "agreed"),
+                                    ("rejected", "rejected"),
+                                    ("withdrawn", "withdrawn"),
+                                    ("expired", "expired"),
+                                    ("glass", "glass"),
+                                    ("reviewed", "reviewed"),
+                                ],
+                                max_length=16,
+                            ),
+                        ),
+                        ("decided_by", models.CharField(blank=True, default="", max_length=200)),
+                        ("decided_at", models.DateTimeField(blank=True, null=True)),
+                        ("decision_reason", models.CharField(blank=True, default="", max_length=500)),
+                        (
+                            "revision",
+                            models.BigIntegerField(blank=True, help_text="Under which it was done.", null=True),
+                        ),
+                        (
+                            "by_user",
+                            models.ForeignKey(
+                                null=True,
+                                on_delete=django.db.models.deletion.SET_NULL,
+                                related_name="+",
+                                to=settings.AUTH_USER_MODEL,
+                            ),
+                        ),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(
+                                fields=["environment", "state", "expires_at"], name="approval_request_by_state"
+                            )
+                        ],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("environment", "number"), name="approval_request_number_once"
+                            )
                         ],
                     },
                 ),

@@ -1,1 +1,1 @@
-"""Decides what was recorded again, by the same rules, under another policy; and says what cannot be known."""
+"""Replays: recorded calls decided again under another policy."""

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from events.queries.recordings import Speaker, Told
-from recovery_ops.control.models import REASON_CHARS, GoldenCase, GoldenResult, PolicyProposal
-from recovery_ops.control.replay.deciding import Decided, replay
-from recovery_ops.control.replay.recorded import Listener
-from recovery_ops.rules.policy import Policy, parse_policy
+from recovery_ops.control.core.models.bases import REASON_CHARS
+from recovery_ops.control.policies.models.policies import PolicyProposal
+from recovery_ops.control.replay.engine import Decided, replay
+from recovery_ops.control.replay.models.golden import GoldenCase, GoldenResult
+from recovery_ops.control.replay.recorded_calls import Listener
+from recovery_ops.rules.policy.model import Policy, parse_policy
 
 _SAME_WAIT_S = 0.05
 Outcome = dict[str, Any]
@@ -45,7 +47,7 @@ def first_difference(expected: Sequence[Outcome], found: Sequence[Outcome]) -> s
         if old["attempts"] != new["attempts"]:
             return f"{what}{old['attempts']} attempts become {new['attempts']}."
         if abs(old["waited_s"] - new["waited_s"]) >= _SAME_WAIT_S:
-            return f"{what}{old['waited_s']:g} s of waiting become {new['waited_s']:g} s."
+            return f"{what}{old['waited_s']:g} s of waits become {new['waited_s']:g} s."
     if len(expected) != len(found):
         return f"{len(expected)} calls become {len(found)}."
     return ""

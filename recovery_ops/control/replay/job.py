@@ -10,12 +10,12 @@ from datetime import datetime
 from django.utils import timezone
 
 from events.queries.recordings import Part, count_recorded, stored
-from recovery_ops.control import jobs
-from recovery_ops.control.jobs import BEAT_S, NICE, Apart, CancelAsked, at_once, finish
-from recovery_ops.control.models import Replay
-from recovery_ops.control.replay.beginning import Documents
-from recovery_ops.control.replay.comparing import Comparison
-from recovery_ops.control.replay.sharing import Deciders
+from recovery_ops.control.core import jobs
+from recovery_ops.control.core.jobs import BEAT_S, NICE, CancelAsked, SeparateProcess, finish, run_now
+from recovery_ops.control.replay.comparison import Comparison
+from recovery_ops.control.replay.models.replays import Replay
+from recovery_ops.control.replay.process_start import Documents
+from recovery_ops.control.replay.processes import Deciders
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ __all__ = ["BEAT_S", "MOST_PROCESSES", "NICE", "CancelAsked", "claim", "in_child
 
 
 def run(
-    replay: Replay, *, clock: Callable[[], float] = time.monotonic, apart: Apart = at_once, processes: int = 0
+    replay: Replay, *, clock: Callable[[], float] = time.monotonic, apart: SeparateProcess = run_now, processes: int = 0
 ) -> None:
     """Do the work of one replay that was claimed, and write down what came of it.
 
@@ -63,7 +63,7 @@ def in_child(replay: Replay) -> None:
     jobs.in_child(replay, command="replay", folder="replays")
 
 
-def _compared(replay: Replay, clock: Callable[[], float], apart: Apart, processes: int) -> Comparison:
+def _compared(replay: Replay, clock: Callable[[], float], apart: SeparateProcess, processes: int) -> Comparison:
     part = Part(
         environment=replay.environment,
         start_us=int(replay.start_at.timestamp() * 1e6),
@@ -87,7 +87,7 @@ def _compared(replay: Replay, clock: Callable[[], float], apart: Apart, processe
 class _Progress:
     """Tells the row how far it has come, about once a second, and hears whether it is to stop."""
 
-    def __init__(self, replay: Replay, total: int, clock: Callable[[], float], apart: Apart) -> None:
+    def __init__(self, replay: Replay, total: int, clock: Callable[[], float], apart: SeparateProcess) -> None:
         self._replay, self._clock, self._apart = replay, clock, apart
         self._next_s = clock() + BEAT_S
         Replay.objects.filter(pk=replay.pk).update(total_facts=total)

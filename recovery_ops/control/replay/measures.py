@@ -37,17 +37,17 @@ class Measures:
 
 
 WORDS = {
-    "attempts": "Attempts of calls that failed",
+    "attempts": "Attempts of failed calls",
     "retries": "Retries",
-    "waiting_s": "Waiting, seconds",
-    "refused": "Calls refused",
+    "waiting_s": "Waits, seconds",
+    "refused": "Rejected calls",
     "openings": "Breaker openings",
-    "fallbacks": "Answers from a fallback",
+    "fallbacks": "Fallback answers",
     "withdrawn": "Tools withdrawn",
-    "escalations": "Questions to people",
-    "failed": "Calls failed",
-    "stopped": "Runs stopped",
-    "tokens": "Tokens of the attempts, estimated",
-    COST: "Cost of the attempts in USD, estimated",
+    "escalations": "Escalations",
+    "failed": "Failed calls",
+    "stopped": "Stopped runs",
+    "tokens": "Tokens of attempts, estimated",
+    COST: "Cost of attempts in USD, estimated",
 }
 """What each is called on a screen."""

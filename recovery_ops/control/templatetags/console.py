@@ -33,12 +33,13 @@ from events.wording import (
     share_beside,
     share_text,
     span_text,
+    state_text,
     zone_word,
 )
-from recovery_ops.control.escalations.timing import BY_ITSELF
-from recovery_ops.control.preferences import Preferences, preferences_of
-from recovery_ops.rules.escalation_terms import HIGH
-from recovery_ops.rules.words import State
+from recovery_ops.control.core.preferences import Preferences, preferences_of
+from recovery_ops.control.escalations.durations import BY_ITSELF
+from recovery_ops.rules.enums import State
+from recovery_ops.rules.policy.escalation_terms import HIGH
 
 register = template.Library()
 
@@ -49,6 +50,9 @@ _WITHIN_NAMES = re.compile(r"(?<=[_.:/])(?=[^_.:/\s])")
 
 
 # -- marks ------------------------------------------------------------------------------------------------------------
+register.filter("state_text", state_text)
+
+
 @register.simple_tag
 def icon(name: str) -> SafeString:
     """A drawing from the sprite, beside a word that says the same."""
@@ -71,11 +75,14 @@ def mark(state: object) -> SafeString:
 
 @register.simple_tag
 def state(value: object, count: object = "") -> SafeString:
-    """A state as word, glyph, pattern and colour; None is `unknown`. `count` stands behind it, small."""
+    """A state as label, glyph, pattern and colour; None is `unknown`. `count` follows it, small."""
     word = _word(value)
     behind = format_html(" <small>{}</small>", count) if count not in ("", None) else ""
     return format_html(
-        '<span class="state"><svg aria-hidden="true"><use href="#m-{}"/></svg>{}{}</span>', word, word, behind
+        '<span class="state"><svg aria-hidden="true"><use href="#m-{}"/></svg>{}{}</span>',
+        word,
+        state_text(word),
+        behind,
     )
 
 
@@ -241,8 +248,8 @@ def ratio(number: float | None) -> str:
 
 
 @register.filter
-def knob(value: object) -> str:
-    """The value of a policy's knob as a person writes it."""
+def setting(value: object) -> str:
+    """The value of a policy's setting as a person writes it."""
     if value is None:
         return NOTHING
     if isinstance(value, bool):

@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from recovery_ops.rules.audiences import TELLINGS, Telling
-from recovery_ops.rules.budget import LONGEST_OUTSIDE, RunStop
-from recovery_ops.rules.failures import Failure
+from recovery_ops.rules.classification.classify import Failure
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.run_limits import LONGEST_OUTSIDE, RunStop
 from recovery_ops.rules.tools.results import (
     ADVICE,
     ANSWER_WITH_WHAT_THERE_IS,
     CHECK_FIRST,
     DENIED,
     ELSEWHERE,
+    NO_BYPASS,
     REFUSED,
     STOPPED,
     STOPPED_TOOL,
@@ -25,6 +26,7 @@ from recovery_ops.rules.tools.results import (
     ResultKind,
     ToolResult,
     Trouble,
+    advice_on,
     clock_time,
     expected_schema,
     outside_message,
@@ -33,7 +35,7 @@ from recovery_ops.rules.tools.results import (
     why_of,
 )
 from recovery_ops.rules.tools.transcript import ToolUse
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.user_messages import TELLINGS, UserMessage
 
 _MOST_NAMES = 100
 _UNPROVEN = frozenset({Category.NETWORK, Category.TIMEOUT, Category.SERVER_ERROR, Category.UNKNOWN})
@@ -115,15 +117,27 @@ def invalid_arguments(
     )
 
 
-def denied(use: ToolUse, reason: str, *, is_person_asked: bool, outside_chars: int = LONGEST_OUTSIDE) -> ToolResult:
+def denied(
+    use: ToolUse,
+    reason: str,
+    *,
+    is_person_asked: bool,
+    bypass_allowed: bool = True,
+    outside_chars: int = LONGEST_OUTSIDE,
+) -> ToolResult:
     """Our own check said no; the tool was never called."""
+    next_step = (
+        "do it another way, or ask the user to allow it."
+        if bypass_allowed
+        else f"only the user can allow it. {NO_BYPASS}"
+    )
     waits = "A person has been asked; do not wait for the answer." if is_person_asked else ""
     return _error(
         use,
         Trouble(
             what=f"{plain_name(use.name)} was not called: permission denied.",
             why=outside_message(reason, outside_chars),
-            suggestion="Do not make the same call again; do it another way, or ask the user to allow it.",
+            suggestion=f"Do not make the same call again; {next_step}",
             extra=waits,
         ),
         DENIED,
@@ -132,16 +146,23 @@ def denied(use: ToolUse, reason: str, *, is_person_asked: bool, outside_chars: i
 
 
 def refused(
-    use: ToolUse, operation: str, reason: str, retry_at: datetime | None, record: DeveloperRecord | None = None
+    use: ToolUse,
+    operation: str,
+    reason: str,
+    retry_at: datetime | None,
+    record: DeveloperRecord | None = None,
+    *,
+    bypass_allowed: bool = True,
 ) -> ToolResult:
     """The breaker, an operator, the server's pause or the deadline did not let the call through."""
+    rest = ELSEWHERE if bypass_allowed else NO_BYPASS
     until = f"it is refused until {clock_time(retry_at)}" if retry_at else "it is refused, nobody knows for how long"
     return _error(
         use,
         Trouble(
             what=f"{plain_name(operation)} was not called: {until}.",
             why=outside_message(reason),
-            suggestion=f"Do not call it before then. {ELSEWHERE}" if retry_at else ELSEWHERE,
+            suggestion=f"Do not call it before then. {rest}" if retry_at else rest,
         ),
         REFUSED,
         detail=Detail.REFUSED,
@@ -150,9 +171,9 @@ def refused(
     )
 
 
-def withdrawn(use: ToolUse, reason: str) -> ToolResult:
+def withdrawn(use: ToolUse, reason: str, *, bypass_allowed: bool = True) -> ToolResult:
     """An optional tool is left out of the rest of the run. Not an error."""
-    suggestion = "Go on without it."
+    suggestion = "Go on without it." if bypass_allowed else NO_BYPASS
     name = plain_name(use.name)
     why = f" ({outside_message(reason)})" if reason else ""
     return ToolResult(
@@ -166,7 +187,7 @@ def withdrawn(use: ToolUse, reason: str) -> ToolResult:
     )
 
 
-def stopped_tool(use: ToolUse, *, waits_for_a_person: bool) -> ToolResult:
+def stopped_tool(use: ToolUse, *, waits_for_a_person: bool, bypass_allowed: bool = True) -> ToolResult:
     """The tool is not called any more in this run."""
     why = "A policy refused it, and a person has to decide first." if waits_for_a_person else "It has failed too often."
     return _error(
@@ -174,7 +195,7 @@ def stopped_tool(use: ToolUse, *, waits_for_a_person: bool) -> ToolResult:
         Trouble(
             what=f"{plain_name(use.name)} was not called: it is not called any more in this task.",
             why=why,
-            suggestion=f"Do not call it again. {ANSWER_WITH_WHAT_THERE_IS}",
+            suggestion=f"Do not call it again. {ANSWER_WITH_WHAT_THERE_IS if bypass_allowed else NO_BYPASS}",
         ),
         STOPPED_TOOL,
         detail=Detail.STOPPED_TOOL,
@@ -187,15 +208,17 @@ def failed(
     *,
     attempts: int = 1,
     retry_at: datetime | None = None,
-    is_destructive: bool = True,
+    is_repeatable: bool = False,
+    bypass_allowed: bool = True,
     record: DeveloperRecord | None = None,
     outside_chars: int = LONGEST_OUTSIDE,
 ) -> ToolResult:
     """The tool was called, and its call did not hold on any rung."""
     category = failure.category
     tries = f" after {attempts} attempts" if attempts > 1 else ""
-    may_have_happened = is_destructive and category in _UNPROVEN and not failure.nothing_was_done
-    advice = f"{ADVICE[category]} {CHECK_FIRST}" if may_have_happened else ADVICE[category]
+    may_have_happened = not is_repeatable and category in _UNPROVEN and not failure.nothing_was_done
+    advice = advice_on(category, bypass_allowed=bypass_allowed)
+    advice = f"{advice} {CHECK_FIRST}" if may_have_happened else advice
     return _error(
         use,
         Trouble(
@@ -206,7 +229,7 @@ def failed(
             outside_chars=outside_chars,
             suggestion=f"{advice} Not before {clock_time(retry_at)}." if retry_at else advice,
         ),
-        Telling(failure.user_message, failure.suggestion, failure.can_retry),
+        UserMessage(failure.user_message, failure.suggestion, failure.can_retry),
         retry_at=retry_at,
         record=record,
     )
@@ -236,7 +259,7 @@ def run_stopped(use: ToolUse, stop: RunStop, record: DeveloperRecord | None = No
             what=f"{plain_name(use.name)} did not finish: the task was ended.",
             suggestion="Do not go on with this task.",
         ),
-        Telling(stop.user_message, STOPPED.suggestion, False),
+        UserMessage(stop.user_message, STOPPED.suggestion, False),
         detail=Detail.RUN_STOPPED,
         record=record,
     )
@@ -244,13 +267,16 @@ def run_stopped(use: ToolUse, stop: RunStop, record: DeveloperRecord | None = No
 
 def advised(result: ToolResult, advice: str) -> ToolResult:
     """The result with a word of the run's guards to the model."""
-    return replace(result, content=f"{result.content}\n{advice}") if advice else result
+    if not advice:
+        return result
+    whole = f"{result.advice}\n{advice}" if result.advice else advice
+    return replace(result, content=f"{result.content}\n{advice}", advice=whole)
 
 
 def _error(
     use: ToolUse,
     trouble: Trouble,
-    for_user: Telling,
+    for_user: UserMessage,
     *,
     kind: ResultKind = ResultKind.FAILED,
     detail: Detail = Detail.NONE,

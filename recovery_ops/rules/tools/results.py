@@ -12,12 +12,13 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from recovery_ops.rules.audiences import TELLINGS, Telling
-from recovery_ops.rules.budget import LONGEST_OUTSIDE
-from recovery_ops.rules.masking import masked, printable
-from recovery_ops.rules.patterns import compiled
-from recovery_ops.rules.records import dataclass
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.classification.redaction import masked, printable
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.lazy_dataclass import dataclass
+from recovery_ops.rules.lazy_patterns import compiled
+from recovery_ops.rules.run_limits import LONGEST_OUTSIDE
+from recovery_ops.rules.spending import SPEND_CAP
+from recovery_ops.rules.user_messages import TELLINGS, UserMessage
 
 ERROR_PREFIX = "Error: "
 """How every text about an error begins: some transcripts have no flag for it."""
@@ -86,7 +87,7 @@ class DeveloperRecord:
     status_code: int | None = None
     request_id: str | None = None
     attempts: tuple[AttemptRecord, ...] = ()
-    rungs: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
     duration_s: float = 0.0
     state: str = ""
     run_id: str = ""
@@ -97,10 +98,19 @@ class DeveloperRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """The one result of one tool_use. `content` is all that the model gets; `value` is what the handler returned.
+    """The one result of one tool call. `content` is what the model gets; `value` is what the handler returned.
 
-    `is_error` is the flag of the transcript: a cancelled call and a withdrawn tool are no errors. `retry_at` (UTC) is
-    when a refused call may be made. `fallback`, `warning` and `data_age_s` say that somebody else answered.
+    `kind` is `succeeded`, `failed`, `permission_denied`, `cancelled` or `unknown_tool`; `detail` says more; both
+    compare with strings. `is_error` is the flag of the transcript: a cancelled call and a withdrawn tool are no errors.
+    `retry_at` (UTC) is when a rejected call may be made. `fallback`, `warning` and `data_age_s` (seconds) tell of
+    another answer. `for_user` has plain words, `for_developer` the whole history. `advice` is what a run limit says to
+    the model; `content` ends with it. `as_anthropic()`, `as_openai()` and `as_openai_item()` are its forms in a
+    transcript. Rules: docs/runtime/tools.md#what-the-model-is-told
+
+    >>> registry = ToolRegistry(recovery)
+    >>> result = registry.run_tool({"id": "call-1", "name": "serach", "input": {}})
+    >>> result.kind == "unknown_tool", result.is_error, result.as_openai()["tool_call_id"]
+    (True, True, 'call-1')
     """
 
     tool_use_id: str
@@ -116,25 +126,28 @@ class ToolResult:
     fallback: str | None = None
     warning: str | None = None
     data_age_s: float | None = None
-    for_user: Telling | None = None
+    for_user: UserMessage | None = None
     for_developer: DeveloperRecord | None = None
+    advice: str = ""
 
     def as_anthropic(self) -> dict[str, Any]:
-        """A `tool_result` block."""
+        """The result as a `tool_result` block of Anthropic's messages."""
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": self.tool_use_id, "content": self.content}
         return block | {"is_error": True} if self.is_error else block
 
     def as_openai(self) -> dict[str, Any]:
-        """A message with the role `tool`."""
+        """The result as a message with the role `tool`, of OpenAI's chat API."""
         return {"role": "tool", "tool_call_id": self.tool_use_id, "content": self.content}
 
     def as_openai_item(self) -> dict[str, Any]:
-        """A `function_call_output` item of the Responses API."""
+        """The result as a `function_call_output` item of OpenAI's Responses API."""
         return {"type": "function_call_output", "call_id": self.tool_use_id, "output": self.content}
 
 
 _C = Category
 ELSEWHERE = "Use another tool, or tell the user."
+NO_BYPASS = "Do not work around this tool: tell the user."
+"""What stands in the place of other ways, where a tool must not be bypassed."""
 _NEVER_AGAIN = "Do not make the same call again."
 
 ADVICE: dict[Category, str] = {
@@ -148,8 +161,9 @@ ADVICE: dict[Category, str] = {
     _C.CONTEXT_OVERFLOW: "Ask for less at once: narrow the request or split it.",
     _C.INVALID_REQUEST: f"{_NEVER_AGAIN} Change the arguments.",
     _C.AUTH: f"Nothing you can change will help. {ELSEWHERE}",
-    _C.PERMISSION: "Do not try to reach this in another way.",
+    _C.PERMISSION: f"This one is not open to us. {ELSEWHERE}",
     _C.POLICY_DENIED: "Do not rephrase it or try another way; a person decides. Tell the user.",
+    _C.CONTENT_REFUSED: f"The provider refuses this content. {_NEVER_AGAIN} Tell the user.",
     _C.NOT_FOUND: "Check the name, or look for it with another call, before you try again.",
     _C.CONFLICT: "Something else is changing it. Read the current state before you try again.",
     _C.IDEMPOTENCY_CONFLICT: "It may have been done already. Read the current state; do not do it again.",
@@ -164,21 +178,65 @@ ADVICE: dict[Category, str] = {
 }
 """What the model should do next, for every category. What the user is told is in `audiences`."""
 
+_ADVICE_WITHOUT_BYPASS: dict[Category, str] = {
+    category: text.replace(ELSEWHERE, NO_BYPASS) for category, text in ADVICE.items()
+} | {
+    _C.TIMEOUT: f"It takes too long now; ask it for less, or wait. {NO_BYPASS}",
+    _C.POLICY_DENIED: f"Do not rephrase it; a person decides. {NO_BYPASS}",
+    _C.CONTENT_REFUSED: f"The provider refuses this content. {_NEVER_AGAIN} {NO_BYPASS}",
+    _C.NOT_FOUND: f"Check the name before you try again. {NO_BYPASS}",
+    _C.SCHEMA_MISMATCH: f"{_NEVER_AGAIN} {NO_BYPASS}",
+    _C.SEMANTIC: f"{_NEVER_AGAIN} {NO_BYPASS}",
+    _C.BUG: f"The tool broke on this. {_NEVER_AGAIN} {NO_BYPASS}",
+    _C.RESOURCE: f"{_NEVER_AGAIN} Look at the exit code and the message. {NO_BYPASS}",
+}
+"""What the model should do next about a tool that must not be bypassed."""
+
+
+def advice_on(category: Category, *, bypass_allowed: bool = True) -> str:
+    """What the model should do next after a failure of this category."""
+    return ADVICE[category] if bypass_allowed else _ADVICE_WITHOUT_BYPASS[category]
+
+
 CHECK_FIRST = "It may have taken effect all the same: check before you do it again."
-CHANGE_APPROACH = "Several tools have failed in a row: stop, and take another approach."
 ANSWER_WITH_WHAT_THERE_IS = "Answer with what you have, or ask for help."
+_REPEATED = (
+    "Note: this was call {count} of {tool} with the same arguments and the same result. Another one will not differ"
+)
 
-REFUSED = Telling("A service is having a break right now.", "Try again a little later.", True)
-DENIED = Telling("This step was not allowed.", "Allow it, or ask for something else.", False)
-WITHDRAWN = Telling("A part that is not essential was left out.", "The answer may be less complete.", True)
-STOPPED_TOOL = Telling("A service failed several times.", "The answer has to do without it.", True)
-UNKNOWN_TOOL = Telling("The assistant asked for something that does not exist.", "Ask again.", True)
-INTERRUPTED = Telling("Something was interrupted.", "Check whether it was done before asking for it again.", False)
-STOPPED = Telling("The task was ended.", "Start it again, or ask a person.", False)
 
-RUN_TELLINGS: dict[str, Telling] = {
-    "errors": Telling("Too many steps of this task failed.", "Try again later, or ask a person.", True),
-    "turns": Telling("This task took too many steps.", "Ask for a smaller part of it.", True),
+def on_failures_in_a_row(*, bypass_allowed: bool) -> str:
+    """What the model is told after too many failures, with the result of the last tool."""
+    row = "Several tools have failed in a row: stop"
+    return f"{row}, and take another approach." if bypass_allowed else f"{row}. {NO_BYPASS}"
+
+
+def on_failures_of_tool(*, bypass_allowed: bool) -> str:
+    """What the model is told when a tool failed too often to be called again."""
+    rest = ANSWER_WITH_WHAT_THERE_IS if bypass_allowed else NO_BYPASS
+    return f"It failed too often in this task: do not call it again. {rest}"
+
+
+def on_repeats(tool: str, count: int, *, bypass_allowed: bool) -> str:
+    """What the model is told of a call that it repeats."""
+    note = _REPEATED.format(count=count, tool=plain_name(tool))
+    rest = ": change the arguments, use another tool, or answer with what you have."
+    return f"{note}{rest}" if bypass_allowed else f"{note}. {NO_BYPASS}"
+
+
+REFUSED = UserMessage("A service is having a break right now.", "Try again a little later.", True)
+DENIED = UserMessage("This step was not allowed.", "Allow it, or ask for something else.", False)
+WITHDRAWN = UserMessage("A part that is not essential was left out.", "The answer may be less complete.", True)
+STOPPED_TOOL = UserMessage("A service failed several times.", "The answer has to do without it.", True)
+UNKNOWN_TOOL = UserMessage("The assistant asked for something that does not exist.", "Ask again.", True)
+INTERRUPTED = UserMessage("Something was interrupted.", "Check whether it was done before asking for it again.", False)
+STOPPED = UserMessage("The task was ended.", "Start it again, or ask a person.", False)
+
+RUN_TELLINGS: dict[str, UserMessage] = {
+    "errors": UserMessage("Too many steps of this task failed.", "Try again later, or ask a person.", True),
+    "turns": UserMessage("This task took too many steps.", "Ask for a smaller part of it.", True),
+    SPEND_CAP: UserMessage("The spending limit is reached.", "Resume the task when the limit is raised.", False),
+    "repeated_calls": UserMessage("This task repeated the same step.", "Ask in other words, or ask a person.", True),
 }
 """What the user is told when a guard ends the run, by the guard's name."""
 

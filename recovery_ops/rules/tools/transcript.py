@@ -3,6 +3,7 @@
 Three forms are read: Anthropic's (`tool_use` and `tool_result` blocks), OpenAI's chat messages (`tool_calls` and the
 role `tool`) and OpenAI's flat items (`function_call`, `function_call_output`). A transcript is whole when each call has
 exactly one result, in the order of the calls, at once after the message that made them: no vendor takes another one.
+What the provider runs itself (`server_tool_use`, `mcp_tool_use` and their `…_tool_result` blocks) stands in pairs, too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
-from recovery_ops.rules.records import dataclass
+from recovery_ops.rules.lazy_dataclass import dataclass
 from recovery_ops.rules.tools.results import ERROR_PREFIX, ToolResult
 
 Message = Mapping[str, Any]
@@ -38,7 +39,8 @@ class ToolUse:
 @dataclass(frozen=True, slots=True)
 class Repair:
     """A transcript made whole. `added` are the ids of the calls that got a result; `dropped` the ids of results that
-    belonged to no call, or came twice."""
+    belonged to no call, or came twice, and of calls to the provider's own tools that have no result: it alone makes
+    those."""
 
     messages: list[Any]
     added: tuple[str, ...] = ()
@@ -87,8 +89,9 @@ def form_of(messages: Sequence[Message]) -> Form:
 
 def faults(messages: Sequence[Message]) -> list[str]:
     """What keeps a transcript from being whole, one sentence each; empty when it is."""
-    turns = _matched(messages)
+    turns, unpaired = _matched(messages), _unpaired(messages)
     found = [f"{call.id} has no result" for turn in turns for call in turn.unanswered]
+    found += [f"{name} of the provider's own tools stands alone" for name in unpaired.values()]
     found += [f"the result of {tool_use_id} answers no call" for turn in turns for tool_use_id, _ in turn.orphans]
     found += [
         f"the results of {', '.join(call.id for call in turn.calls)} are not in their place"
@@ -119,7 +122,8 @@ def made_whole(messages: Sequence[Message], results: Sequence[ToolResult]) -> Re
     `results` answer the calls that have none (`unanswered`), in that order. The given messages are not changed; those
     that need no repair are taken over as they are.
     """
-    turns = _matched(messages)
+    unpaired = _unpaired(messages)
+    turns = _matched(_without(messages, unpaired))
     waiting = list(results)
     added: list[str] = []
     for turn in turns:
@@ -127,8 +131,58 @@ def made_whole(messages: Sequence[Message], results: Sequence[ToolResult]) -> Re
             if answer is None and waiting:
                 added.append(turn.calls[index].id)
                 turn.answers[index] = _written(waiting.pop(0), turn.form)
-    dropped = tuple(tool_use_id for turn in turns for tool_use_id, _ in turn.orphans)
+    dropped = (
+        *unpaired.values(),
+        *(tool_use_id for turn in turns for tool_use_id, _ in turn.orphans),
+    )
     return Repair([message for turn in turns for message in turn.rebuilt()], tuple(added), dropped)
+
+
+def begun_by_user(messages: Sequence[Message]) -> list[Any]:
+    """The messages, with one of the user in front where they would begin with the assistant's: vendors reject that."""
+    first = next((place for place, one in enumerate(messages) if _part(one, "role") not in _INSTRUCTIONS), None)
+    if first is None or _part(messages[first], "role") != "assistant":
+        return list(messages)
+    return [*messages[:first], {"role": "user", "content": BEGINNING_IS_MISSING}, *messages[first:]]
+
+
+BEGINNING_IS_MISSING = "(The beginning of this conversation is missing.)"
+_INSTRUCTIONS = ("system", "developer")
+
+
+def _unpaired(messages: Sequence[Message]) -> dict[tuple[int, int], str]:
+    """The blocks of the provider's own tools without a partner, by their places: calls and results, with their ids.
+
+    A result stands behind its call, in the same message or in a later one.
+    """
+    waiting: dict[str, tuple[int, int]] = {}
+    alone: dict[tuple[int, int], str] = {}
+    for place, message in enumerate(messages):
+        for index, block in enumerate(_blocks(message)):
+            kind = _word(_part(block, "type"))
+            if kind.endswith("_tool_use"):
+                name = _word(_part(block, "id"))
+                if name in waiting:
+                    alone[waiting[name]] = name
+                waiting[name] = (place, index)
+            elif kind.endswith("_tool_result"):
+                name = _word(_part(block, "tool_use_id"))
+                if waiting.pop(name, None) is None:
+                    alone[place, index] = name
+    return alone | {at: name for name, at in waiting.items()}
+
+
+def _without(messages: Sequence[Message], places: Mapping[tuple[int, int], str]) -> list[Any]:
+    """The messages without the blocks at these places; a message of which nothing is left goes, too."""
+    found: list[Any] = []
+    for place, message in enumerate(messages):
+        blocks = _blocks(message)
+        left = [block for index, block in enumerate(blocks) if (place, index) not in places]
+        if len(left) == len(blocks):
+            found.append(message)
+        elif left:
+            found.append({**message, "content": left})
+    return found
 
 
 @dataclass(slots=True)

@@ -11,18 +11,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar, Unpack
 
-from recovery_ops.runtime.guard import Said
-from recovery_ops.runtime.integrations.model_calls import CostOf, ModelRefused, numbers, recovering
+from recovery_ops.runtime.client import Recovery
+from recovery_ops.runtime.empty_answers import ModelAnswerUnreadable, ModelFailed, ModelRefused
+from recovery_ops.runtime.guard_options import AllGuardOptions
+from recovery_ops.runtime.integrations.model_calls import CostOf, numbers, recovering
 from recovery_ops.runtime.integrations.model_streams import Usage
 from recovery_ops.runtime.integrations.packages import missing
-from recovery_ops.runtime.recovery import Recovery
 
 try:
     import anthropic
 except ModuleNotFoundError as error:
     raise missing(__name__, "anthropic", error) from None
 
-__all__ = ["ModelRefused", "Usage", "with_recovery"]
+__all__ = ["ModelAnswerUnreadable", "ModelFailed", "ModelRefused", "Usage", "with_recovery"]
 
 Client = TypeVar("Client")
 
@@ -33,20 +34,24 @@ def with_recovery(
     *,
     operation: str | None = None,
     cost_usd: CostOf | None = None,
-    **said: Unpack[Said],
+    **options: Unpack[AllGuardOptions],
 ) -> Client:
     """A copy of an `Anthropic` or `AsyncAnthropic` (Bedrock, Vertex …) client that recovers by the rules.
 
     Messages, their streams and token counts go up the ladder as `model:<name>` (or as `operation`); the client's own
-    retries are off for them. What overflows the context is asked again with the `max_tokens` that are left; after
-    overloads in a row `chain` switches the model in the request. `cost_usd(model, usage)` prices an answer; tokens and
-    cost are added to the run. The rest are the words of a guard (`source`, `deadline_s`, `fallback` …).
+    retries are off for them. What overflows the context is asked again with the `max_tokens` that are left; where
+    a model is used up `chain` switches it in the request. `cost_usd(model, usage)` prices an answer; tokens and
+    cost are added to the run. The rest are the options of a guard (`source`, `timeout`, `fallback` …).
 
-    Raises what a guard raises: RecoveryExhausted, whose `last_error` is Anthropic's, or `ModelRefused` for an answer
-    with `stop_reason="refusal"`; CircuitOpen, GateClosed, RunStopped.
+    Raises Anthropic's own exceptions, also after retries (`recovery.report(error)` has the history);
+    `ModelRefused` for an answer with `stop_reason="refusal"`; CircuitOpen, RetryAfterActive or DeadlineExceeded for a
+    request that was not sent.
     """
-    wrapped: Client = recovering(client, _Anthropic(), recovery, operation=operation, cost_usd=cost_usd, **said)
+    wrapped: Client = recovering(client, _Anthropic(), recovery, operation=operation, cost_usd=cost_usd, **options)
     return wrapped
+
+
+_PARTS = {"messages": "content", "count_tokens": "input_tokens", "complete": "completion"}
 
 
 class _Anthropic:
@@ -75,5 +80,15 @@ class _Anthropic:
             return ModelRefused("the model declined to answer")
         return None
 
-    def is_content(self, event: Any) -> bool:
-        return getattr(event, "type", "") in ("content_block_delta", "message_delta", "completion")
+    def part(self, url: str) -> str:
+        return _PARTS[url.rpartition("/")[2]]
+
+    def connection_error(self, message: str, request: Any) -> Exception:
+        error: Exception = anthropic.APIConnectionError(message=message, request=request)
+        return error
+
+    def continued(self, url: str, body: Mapping[str, Any], part: str) -> dict[str, Any]:
+        if "messages" not in body:
+            return {**body, "prompt": f"{body['prompt']}{part}"}
+        said = {"role": "assistant", "content": part.rstrip()}  # the vendor refuses white space at the end
+        return {**body, "messages": [*body["messages"], said]}

@@ -11,14 +11,23 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import field
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
-from recovery_ops.rules.records import dataclass
-from recovery_ops.runtime.errors import CircuitOpen, DeadlineExceeded, GateClosed, RecoveryError, RecoveryExhausted
-from recovery_ops.runtime.guard import Guarded, Said
-from recovery_ops.runtime.integrations import reporting
+from recovery_ops.rules.lazy_dataclass import dataclass
+from recovery_ops.runtime.client import Recovery
+from recovery_ops.runtime.errors import (
+    CircuitOpen,
+    DeadlineExceeded,
+    RecoveryError,
+    RecoveryExhausted,
+    RetryAfterActive,
+)
+from recovery_ops.runtime.exhaustion import MARK
+from recovery_ops.runtime.guard_options import AllGuardOptions
+from recovery_ops.runtime.guarded import Guarded
+from recovery_ops.runtime.integrations import failure_reports as reporting
 from recovery_ops.runtime.operation import ATTEMPT
-from recovery_ops.runtime.recovery import Recovery
+from recovery_ops.runtime.run_context import source_of_run
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 """What HTTP promises to be harmless when done twice."""
@@ -44,13 +53,14 @@ class Library:
     module: ModuleType
     body: type[Any]
     refusals: Sequence[type[Any]]
-    """In the order CircuitOpen, GateClosed, DeadlineExceeded."""
+    """In the order CircuitOpen, RetryAfterActive, DeadlineExceeded."""
 
 
 @dataclass(slots=True, eq=False)
 class Exchange:
     """One request on its way, and the failing response that came last."""
 
+    sends_no_key: ClassVar[bool] = True
     request: Any
     operation: str
     response: Any = None
@@ -65,7 +75,7 @@ class Calls:
     operation: str | Callable[[Any], str | None] | None
     is_idempotent: Callable[[Any], bool] | None
     is_failure: Callable[[int], bool]
-    said: Said
+    options: AllGuardOptions
     _guards: dict[tuple[str, bool], Guarded[..., Any]] = field(default_factory=dict)
 
     def name_of(self, request: Any) -> str | None:
@@ -88,8 +98,8 @@ class Calls:
         key = (name, self.may_repeat(request))
         guarded = self._guards.get(key)
         if guarded is None:
-            said: Said = {**self.said, "is_destructive": not key[1]}
-            guarded = self._guards[key] = self.recovery.guard(name, **said)(send)
+            options: AllGuardOptions = {"reraise": True, **self.options, "idempotent": key[1]}
+            guarded = self._guards[key] = self.recovery.guard(name, **options)(send)
         return guarded, Exchange(request, name)
 
     def may_repeat(self, request: Any) -> bool:
@@ -109,7 +119,7 @@ class Calls:
 
     def prepared(self, request: Any) -> Any:
         """The request for this attempt: it takes no longer than what is left."""
-        left_s = ATTEMPT.get().deadline_s
+        left_s = ATTEMPT.get().remaining_s
         if left_s is None:
             return request
         given = request.extensions.get("timeout") or dict.fromkeys(("connect", "read", "write", "pool"))
@@ -142,14 +152,14 @@ class Calls:
         def tell(error: Exception) -> None:
             operation = self.recovery.operations.get(exchange.operation)
             if operation is not None and isinstance(error, self.library.module.TransportError):
-                source = self.said.get("source", "") or reporting.source_of_run()
+                source = self.options.get("source", "") or source_of_run() or self.recovery.default_source
                 reporting.failed(self.recovery, operation, error, source=source, counts_for_breaker=True)
 
         return tell
 
     def ended(self, exchange: Exchange, error: Exception) -> Any:
         """What the code above gets when the ladder gave up: the last response, or an error of the library's."""
-        kinds: tuple[type[RecoveryError], ...] = (CircuitOpen, GateClosed, DeadlineExceeded)
+        kinds: tuple[type[RecoveryError], ...] = (CircuitOpen, RetryAfterActive, DeadlineExceeded)
         for kind, ours in zip(kinds, self.library.refusals, strict=True):
             if isinstance(error, kind):
                 _refuse(ours, error, exchange.request)
@@ -157,6 +167,8 @@ class Calls:
         if isinstance(error, RecoveryError) and not isinstance(error, RecoveryExhausted):
             cause = error.__cause__ or error
         if isinstance(cause, self.library.module.HTTPStatusError) and exchange.response is not None:
+            if (found := getattr(cause, MARK, None)) is not None:
+                exchange.response.extensions[MARK] = found  # for a guard around the client that raises the status
             return exchange.response
         if type(cause) is TimeoutError:  # our deadline, which the code above knows by another name
             raise self.library.module.ReadTimeout(str(cause), request=exchange.request) from cause

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, Unpack
 
-from recovery_ops.rules.words import Adjustment
-from recovery_ops.runtime.guard import Said
+from recovery_ops.rules.enums import Adjustment
+from recovery_ops.runtime.client import Recovery
+from recovery_ops.runtime.guard_options import AllGuardOptions, check_options
 from recovery_ops.runtime.integrations.http_calls import LONGEST_LOOK, Calls, Exchange, Library, is_failing
 from recovery_ops.runtime.operation import ATTEMPT
-from recovery_ops.runtime.recovery import Recovery
 
 
 class SyncCalls:
@@ -26,12 +26,13 @@ class SyncCalls:
         operation: str | Callable[[Any], str | None] | None = None,
         is_idempotent: Callable[[Any], bool] | None = None,
         is_failure: Callable[[int], bool] = is_failing,
-        **said: Unpack[Said],
+        **options: Unpack[AllGuardOptions],
     ) -> None:
+        check_options(type(self).__name__, recovery.desired.policy.foreground_sources, options)
         make = self.library.module.HTTPTransport
         self._fresh = fresh or (make if transport is None else None)
         self._transport = transport or (self._fresh or make)()
-        self._calls = Calls(self.library, recovery, operation, is_idempotent, is_failure, said)
+        self._calls = Calls(self.library, recovery, operation, is_idempotent, is_failure, options)
 
     def handle_request(self, request: Any) -> Any:
         """Send a request, as often as the rules allow."""
@@ -93,12 +94,13 @@ class AsyncCalls:
         operation: str | Callable[[Any], str | None] | None = None,
         is_idempotent: Callable[[Any], bool] | None = None,
         is_failure: Callable[[int], bool] = is_failing,
-        **said: Unpack[Said],
+        **options: Unpack[AllGuardOptions],
     ) -> None:
+        check_options(type(self).__name__, recovery.desired.policy.foreground_sources, options)
         make = self.library.module.AsyncHTTPTransport
         self._fresh = fresh or (make if transport is None else None)
         self._transport = transport or (self._fresh or make)()
-        self._calls = Calls(self.library, recovery, operation, is_idempotent, is_failure, said)
+        self._calls = Calls(self.library, recovery, operation, is_idempotent, is_failure, options)
 
     async def handle_async_request(self, request: Any) -> Any:
         """Send a request, as often as the rules allow."""

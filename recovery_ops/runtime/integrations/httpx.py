@@ -8,7 +8,7 @@ with httpx.Client(transport=RecoveryTransport(recovery)) as client:
 
 from __future__ import annotations
 
-from recovery_ops.runtime.errors import CircuitOpen, DeadlineExceeded, GateClosed
+from recovery_ops.runtime.errors import CircuitOpen, DeadlineExceeded, RetryAfterActive
 from recovery_ops.runtime.integrations.http_calls import Begun, Library
 from recovery_ops.runtime.integrations.http_transports import AsyncCalls, SyncCalls
 from recovery_ops.runtime.integrations.packages import missing
@@ -23,7 +23,7 @@ class BreakerOpen(CircuitOpen, httpx.ConnectError):
     """The request was not sent: the operation's breaker is open."""
 
 
-class ServerAskedForPause(GateClosed, httpx.ConnectError):
+class ServerAskedForPause(RetryAfterActive, httpx.ConnectError):
     """The request was not sent: the server said when to come back, and it is not then."""
 
 
@@ -47,7 +47,7 @@ class RecoveryTransport(SyncCalls, httpx.BaseTransport):
     `is_idempotent` says which requests may be made twice; absent, GET, HEAD, OPTIONS, TRACE, PUT, DELETE and whatever
     carries an Idempotency-Key. `is_failure(status)` says what goes up the ladder; absent, 408, 409, 429 and 5xx.
     A request may say its own: `client.post(url, extensions={"operation": "search", "is_idempotent": True})`.
-    The rest are the words of a guard (`source`, `max_retries`, `knobs` …).
+    The rest are the options of a guard (`source`, `max_retries`, `settings` …).
 
     Gives up with the last response as it came, or with the last exception of httpx's. What was not sent at all raises
     `BreakerOpen`, `ServerAskedForPause` (both also `ConnectError`) or `NoTimeLeft` (also `ConnectTimeout`).

@@ -8,7 +8,7 @@ with httpx2.Client(transport=RecoveryTransport(recovery)) as client:
 
 from __future__ import annotations
 
-from recovery_ops.runtime.errors import CircuitOpen, DeadlineExceeded, GateClosed
+from recovery_ops.runtime.errors import CircuitOpen, DeadlineExceeded, RetryAfterActive
 from recovery_ops.runtime.integrations.http_calls import Begun, Library
 from recovery_ops.runtime.integrations.http_transports import AsyncCalls, SyncCalls
 from recovery_ops.runtime.integrations.packages import missing
@@ -23,7 +23,7 @@ class BreakerOpen(CircuitOpen, httpx2.ConnectError):
     """As in `integrations.httpx`."""
 
 
-class ServerAskedForPause(GateClosed, httpx2.ConnectError):
+class ServerAskedForPause(RetryAfterActive, httpx2.ConnectError):
     """As in `integrations.httpx`."""
 
 

@@ -2,7 +2,7 @@
 
 from recovery_ops.runtime.integrations.langchain import recovering
 
-search = recovering(search, registry, is_destructive=False, require_permission=False, max_retries=2)
+search = recovering(search, registry, read_only=True, require_permission=False, max_retries=2)
 agent = create_agent(model, [search])  # or ToolNode([search])
 """
 
@@ -22,7 +22,6 @@ from recovery_ops.runtime.integrations.tool_bridge import (
     is_own_answer,
 )
 from recovery_ops.runtime.tools.registry import ToolRegistry
-from recovery_ops.runtime.tools.turns import run_tool, run_tool_async
 
 try:
     from langchain_core.messages import ToolMessage
@@ -36,7 +35,7 @@ except ModuleNotFoundError as error:
 def recovering(tool: BaseTool, registry: ToolRegistry, **said: Unpack[SaidOfATool]) -> BaseTool:
     """A tool of the same name and schema whose calls go through `run_tool`; the words are those of `build_tool`.
 
-    What fails is a ToolMessage with `status="error"`; RunStopped passes, and ends the graph. Arguments that LangGraph
+    What fails is a ToolMessage with `status="error"`; StopRun passes, and ends the graph. Arguments that LangGraph
     injects (state, store, the call's id) reach the tool and are never shown to checkers or fallbacks. Content that is
     not text (images) passes unmasked.
     """
@@ -88,11 +87,11 @@ class RecoveringTool(BaseTool):
 
     def _run(self, given: Any, call_id: str | None, config: RunnableConfig) -> Any:
         use, own = self._begun(given, call_id, config, is_async=False)
-        return self._ended(called(lambda: run_tool(self._registry, use), own), own)
+        return self._ended(called(lambda: self._registry.run_tool(use), own), own)
 
     async def _arun(self, given: Any, call_id: str | None, config: RunnableConfig) -> Any:
         use, own = self._begun(given, call_id, config, is_async=True)
-        return self._ended(await called_async(lambda: run_tool_async(self._registry, use), own), own)
+        return self._ended(await called_async(lambda: self._registry.run_tool_async(use), own), own)
 
     def _begun(self, given: Any, call_id: str | None, config: Any, *, is_async: bool) -> tuple[ToolUse, Beside]:
         if isinstance(given, str):
@@ -111,7 +110,9 @@ class RecoveringTool(BaseTool):
         if not isinstance(own.answer, ToolMessage):
             return own.answer, None  # a Command, which is handed on as it is
         is_text = isinstance(own.answer.content, str)
-        return (result.content if is_text else own.answer.content), own.answer.artifact
+        content = result.content if is_text else own.answer.content
+        more = [{"type": "text", "text": result.advice}] if result.advice and not is_text else []
+        return ([*content, *more] if more else content), own.answer.artifact
 
 
 def _kept(answer: Any, own: Beside) -> Any:

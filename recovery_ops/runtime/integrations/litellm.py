@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from recovery_ops.rules.facts import FallbackActivated
-from recovery_ops.rules.words import StopReason
+from recovery_ops.rules.enums import StopReason
+from recovery_ops.rules.events import FallbackActivated
+from recovery_ops.runtime.client import Recovery
+from recovery_ops.runtime.credential_labels import is_label
 from recovery_ops.runtime.integrations.model_calls import numbers
+from recovery_ops.runtime.integrations.observed_calls import Watched, quietly
 from recovery_ops.runtime.integrations.packages import missing
-from recovery_ops.runtime.integrations.watching import Watched, quietly
-from recovery_ops.runtime.recovery import Recovery
 
 try:
     import litellm
@@ -40,7 +41,8 @@ class ReportingLogger(CustomLogger):
     """A callback for LiteLLM. Each model group is the operation `model:<group>`.
 
     LiteLLM still decides. It tells nobody how long it waits before a retry, when a deployment cools down, or which run
-    a call belongs to, so neither do we: tokens are counted for the operation and not for the run.
+    a call belongs to, so neither do we: tokens are counted for the operation and not for the run. A deployment with
+    `"model_info": {"credential": "team-a"}` names its key in the failures.
     """
 
     def __init__(self, recovery: Recovery, *, source: str = "") -> None:
@@ -65,7 +67,8 @@ class ReportingLogger(CustomLogger):
         error = kwargs.get("exception")
         if isinstance(error, BaseException):
             watched, number, most = self._of(kwargs)
-            watched.failed(error, number, is_retryable=number <= most, model=_text(kwargs.get("model")))
+            model, credential = _text(kwargs.get("model")), _credential(kwargs)
+            watched.failed(error, number, is_retryable=number <= most, model=model, credential=credential)
 
     async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
         """As `log_success_event`."""
@@ -120,6 +123,13 @@ class ReportingLogger(CustomLogger):
         if found is None:
             found = self._watched[group] = Watched(self._recovery, f"model:{group}", self._source, provider)
         return found
+
+
+def _credential(kwargs: Mapping[str, Any]) -> str | None:
+    """The label of the deployment's key, where its `model_info` has a `credential` that does not look like a key."""
+    metadata = (kwargs.get("litellm_params") or {}).get("metadata") or {}
+    label = _text((metadata.get("model_info") or {}).get("credential"))
+    return label if label is not None and is_label(label) else None
 
 
 def _text(value: object) -> str | None:

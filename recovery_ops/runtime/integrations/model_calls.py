@@ -8,75 +8,53 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import field
-from typing import Any, Protocol, Unpack
+from math import inf
+from typing import Any, ClassVar, Unpack
 
-from recovery_ops.rules.model_chain import Needs
-from recovery_ops.rules.records import dataclass
-from recovery_ops.rules.words import Adjustment, Category
-from recovery_ops.runtime.guard import Guarded, Said
-from recovery_ops.runtime.integrations import reporting
-from recovery_ops.runtime.integrations.model_streams import Hearing, Usage, hear, hear_async
+from recovery_ops.rules.enums import Adjustment
+from recovery_ops.rules.lazy_dataclass import dataclass
+from recovery_ops.rules.resilience.model_chain import Needs
+from recovery_ops.rules.spending import UNKNOWN_CALL, Spending
+from recovery_ops.runtime.client import Recovery
+from recovery_ops.runtime.empty_answers import failure_in, unreadable
+from recovery_ops.runtime.guard_options import AllGuardOptions, check_options
+from recovery_ops.runtime.guarded import Guarded
+from recovery_ops.runtime.integrations.client_keys import ClientKeys
+from recovery_ops.runtime.integrations.model_streams import Dialect, Usage, VendorStream
+from recovery_ops.runtime.integrations.request_bounds import usage_bound
 from recovery_ops.runtime.operation import ATTEMPT
-from recovery_ops.runtime.recovery import Recovery
-from recovery_ops.runtime.run import CURRENT
+from recovery_ops.runtime.run_context import current_scope, source_of_run
 
 MOST_MODELS = 64
 """Each model is an operation; a program that makes names up must not grow without end."""
 
 _RAW = "x-stainless-raw-response"
-
-
-class ModelRefused(Exception):
-    """The model, or the provider's filter, declined to answer. A person has to look; asking again is no way."""
-
-    kind = "policy_denied"
-
-
-class ModelFailed(Exception):
-    """The provider answered 200 and said in the body that it failed; `code` is its word for why."""
-
-    def __init__(self, code: str, message: str) -> None:
-        self.code = code
-        self.message = message
-        super().__init__(message)
+_OTHER_KEYS = frozenset({"api_key", "auth_token", "credentials", "config", "profile"})
+"""Options of a vendor's client that give it another key: it is then used alone."""
 
 
 CostOf = Callable[[str, Usage], float | None]
 """Dollars for a model's name and a usage; None where the price is not known."""
 
 
-class Dialect(Protocol):
-    """What one vendor says in its own way."""
-
-    provider: str
-    default_timeout: Any
-
-    def answers(self, url: str) -> bool:
-        """Whether a POST to this path asks a model for an answer, and may be made twice."""
-
-    def limit_key(self, url: str, request: Mapping[str, Any]) -> str | None:
-        """The name of the parameter that limits the answer's tokens."""
-
-    def usage(self, answer: Any) -> Usage | None:
-        """What a whole answer, or an event of a stream, says of tokens."""
-
-    def trouble(self, answer: Any) -> Exception | None:
-        """A refusal or a failure that came as an answer, whole or as an event."""
-
-    def is_content(self, event: Any) -> bool:
-        """Whether an event of a stream has something of the answer in it."""
-
-
 @dataclass(slots=True, eq=False)
 class Asking:
     """One logical request."""
 
+    sends_no_key: ClassVar[bool] = True
     cast_to: Any
     options: Any
     stream: bool
     rest: dict[str, Any]
+    bound_of: Callable[[Asking, str | None], Spending]
+
+    def spend_bound(self, model: str | None) -> Spending:
+        """The most that it spends where this model answers; for the spend caps."""
+        return self.bound_of(self, model)
 
     @property
     def body(self) -> Mapping[str, Any]:
@@ -94,7 +72,8 @@ class ModelCalls:
     recovery: Recovery
     operation: str | None
     cost_usd: CostOf | None
-    said: Said
+    options: AllGuardOptions
+    keys: ClientKeys | None = None
     _guards: dict[str, Guarded[..., Any]] = field(default_factory=dict)
 
     def guarded(self, options: Any) -> Guarded[..., Any] | None:
@@ -110,46 +89,55 @@ class ModelCalls:
         return found
 
     def _guard(self, model: str) -> Guarded[..., Any]:
-        said: Said = {
+        options: AllGuardOptions = {
             "kind": "model",
-            "is_destructive": False,
+            "reraise": True,
             "adjusts_max_tokens": True,
             "provider": self.dialect.provider,
             "model": model,
-            **self.said,
+            **self.options,
         }
-        chain = self.said.get("chain")
+        chain = self.options.get("chain")
         if chain is not None and model != chain.primary:
-            said["chain"] = None  # it was asked for by name, and is answered by none else
-        elif chain is not None and "needs" not in self.said:
-            said["needs"] = lambda asking: Needs(tools=bool(asking.body.get("tools")))
+            options["chain"] = None  # it was asked for by name, and is answered by none else
+        elif chain is not None and "needs" not in self.options:
+            options["needs"] = lambda asking: Needs(tools=bool(asking.body.get("tools")))
         is_async = inspect.iscoroutinefunction(self.inner.request)
-        return self.recovery.guard(self._name_of(model), **said)(self._ask_async if is_async else self._ask)
+        return self.recovery.guard(self._name_of(model), **options)(self._ask_async if is_async else self._ask)
 
     def _name_of(self, model: str) -> str:
-        chain = self.said.get("chain")
+        chain = self.options.get("chain")
         is_named = self.operation is not None and (chain is None or chain.primary == model)
         return str(self.operation) if is_named else f"model:{model}"
 
     def _ask(self, asking: Asking) -> Any:
-        options, hearing = self._prepared(asking, is_async=False)
-        answer = self.inner.request(asking.cast_to, options, stream=asking.stream, **asking.rest)
-        if asking.stream:
-            return answer if _is_raw(options) else hear(answer, hearing)
-        whole = answer.parse() if _is_raw(options) else answer
-        self._settle(whole, hearing)
+        options, count = self._prepared(asking, is_async=False)
+        with _reading():
+            answer = self._client_of(asking).request(asking.cast_to, options, stream=asking.stream, **asking.rest)
+            if asking.stream:
+                return answer if _is_raw(options) else VendorStream(answer, self.dialect, count)
+            whole = answer.parse() if _is_raw(options) else answer
+        self._settle(whole, count, options.url)
         return answer
 
     async def _ask_async(self, asking: Asking) -> Any:
-        options, hearing = self._prepared(asking, is_async=True)
-        answer = await self.inner.request(asking.cast_to, options, stream=asking.stream, **asking.rest)
-        if asking.stream:
-            return answer if _is_raw(options) else await hear_async(answer, hearing)
-        whole = answer.parse() if _is_raw(options) else answer
-        self._settle(await whole if inspect.isawaitable(whole) else whole, hearing)
+        options, count = self._prepared(asking, is_async=True)
+        with _reading():
+            answer = await self._client_of(asking).request(asking.cast_to, options, stream=asking.stream, **asking.rest)
+            if asking.stream:
+                return answer if _is_raw(options) else VendorStream(answer, self.dialect, count)
+            whole = answer.parse() if _is_raw(options) else answer
+            whole = await whole if inspect.isawaitable(whole) else whole
+        self._settle(whole, count, options.url)
         return answer
 
-    def _prepared(self, asking: Asking, *, is_async: bool) -> tuple[Any, Hearing]:
+    def _client_of(self, asking: Asking) -> Any:
+        """The client of the attempt: the one with its key, or the only one."""
+        attempt = ATTEMPT.get()
+        is_ours = attempt.operation == self._name_of(str(asking.body["model"]))
+        return self.keys.client(attempt.credential) if self.keys and is_ours and attempt.credential else self.inner
+
+    def _prepared(self, asking: Asking, *, is_async: bool) -> tuple[Any, Callable[[Usage], None]]:
         """The request as this attempt makes it: another model, a shorter answer, the time that is left."""
         name = self._name_of(str(asking.body["model"]))
         attempt = ATTEMPT.get()
@@ -161,31 +149,56 @@ class ModelCalls:
             key = self.dialect.limit_key(asking.options.url, body)
             if key is not None:
                 body[key] = attempt.max_tokens
+        if is_ours and attempt.part:
+            body = self.dialect.continued(asking.options.url, body, attempt.part)
         options = copy.copy(asking.options)
         options.json_data, options.max_retries = body, 0
         operation = self.recovery.operations.get(name)
-        limit_s = attempt.deadline_s or (operation.call_deadline_s if operation else 0.0)
+        limit_s = attempt.remaining_s or (operation.call_deadline_s if operation else 0.0)
         is_free = type(options.timeout).__name__ == "NotGiven" and self.inner.timeout == self.dialect.default_timeout
         if limit_s and is_free and not is_async:  # tasks are cancelled; a thread's time is its transport's to keep
-            options.timeout = limit_s
-        return options, Hearing(self.dialect, self._counter(name, body["model"]), self._reporter(name, body["model"]))
+            pauses_s = (attempt.first_token_timeout_s or 0.0, attempt.stall_timeout_s or 0.0) if asking.stream else ()
+            options.timeout = max((limit_s, *pauses_s))
+        return options, self._counter(name, body["model"])
 
-    def _settle(self, answer: Any, hearing: Hearing) -> None:
+    def _settle(self, answer: Any, count: Callable[[Usage], None], url: str) -> None:
         usage, trouble = self.dialect.usage(answer), self.dialect.trouble(answer)
         if usage is not None:
-            hearing.count(usage)  # a refusal costs too
+            count(usage)  # a refusal costs too
+        trouble = trouble or failure_in(answer, self.dialect.part(url.partition("?")[0].rstrip("/")))
         if trouble is not None:
             raise trouble
 
+    def bound_of(self, asking: Asking, model: str | None) -> Spending:
+        """The most that a request spends; infinity where that cannot be known."""
+        bound = usage_bound(self.dialect, asking.options.url, asking.body)
+        if bound is None:
+            return UNKNOWN_CALL
+        cost = self._cost_of(model or str(asking.body["model"]), bound)
+        tokens = bound.input_tokens + bound.output_tokens
+        return Spending(calls=1, tokens=tokens, cost_usd=inf if cost is None else cost)
+
+    def _cost_of(self, model: str, usage: Usage) -> float | None:
+        try:
+            return self.cost_usd(model, usage) if self.cost_usd is not None else None
+        except Exception:  # the caller's own function; where it counts, what it raises reaches the caller
+            return None
+
     def _counter(self, name: str, model: str) -> Callable[[Usage], None]:
-        recovery, scope = self.recovery, CURRENT.get()
-        source = self.said.get("source", "") or reporting.source_of_run()
+        recovery, scope, attempt = self.recovery, current_scope(), ATTEMPT.get()
+        meter = attempt.meter if attempt.operation == name else None
+        source = self.options.get("source", "") or source_of_run() or self.recovery.default_source
 
         def count(usage: Usage) -> None:
             cost = self.cost_usd(model, usage) if self.cost_usd is not None else None
             with recovery.lock:
                 if scope is not None:
                     scope.spend(usage.input_tokens, usage.output_tokens, cost)
+                spent = usage.input_tokens + usage.output_tokens, cost or 0.0
+                if meter is not None and not meter.is_settled:
+                    meter.add(*spent)
+                elif scope is not None:
+                    scope.owe(*spent)
                 operation = recovery.operations.get(name)
                 if operation is not None:
                     cell = operation.cell(source)
@@ -193,20 +206,14 @@ class ModelCalls:
 
         return count
 
-    def _reporter(self, name: str, model: str) -> Callable[[Exception], None]:
-        source = self.said.get("source", "") or reporting.source_of_run()
 
-        def report(error: Exception) -> None:
-            operation = self.recovery.operations.get(name)
-            if operation is None:
-                return
-            failure = reporting.failed(
-                self.recovery, operation, error, source=source, counts_for_breaker=True, model=model
-            )
-            if failure.category is Category.POLICY_DENIED:
-                reporting.escalated(self.recovery, operation, failure, queue="policy_review", source=source)
-
-        return report
+@contextmanager
+def _reading() -> Iterator[None]:
+    """What the vendor's library cannot parse here is the provider's answer, not what the model wrote."""
+    try:
+        yield
+    except json.JSONDecodeError as error:
+        raise unreadable(error.doc) from error
 
 
 def _is_raw(options: Any) -> bool:
@@ -223,16 +230,23 @@ def recovering(
     *,
     operation: str | None,
     cost_usd: CostOf | None,
-    **said: Unpack[Said],
+    **options: Unpack[AllGuardOptions],
 ) -> Any:
     """A copy of a client whose requests for answers go up the ladder, and are never retried by itself."""
+    given, keys, inner = options, None, client.with_options(max_retries=0)
+    whose = f"with_recovery({dialect.provider})"
+    if (credentials := options.get("credentials")) is not None:
+        keys = ClientKeys(whose, inner, credentials)  # type: ignore[arg-type]  # refuses what maps no labels to keys
+        options = {**options, "credentials": keys.labels}
+    check_options(whose, recovery.desired.policy.foreground_sources, options)
     calls = ModelCalls(
-        inner=client.with_options(max_retries=0),
+        inner=inner,
         dialect=dialect,
         recovery=recovery,
         operation=operation,
         cost_usd=cost_usd,
-        said=said,
+        options=options,
+        keys=keys,
     )
     copied = client.with_options()
 
@@ -240,17 +254,18 @@ def recovering(
         guarded = calls.guarded(options)
         if guarded is None:
             return client.request(cast_to, options, stream=stream, **rest)
-        return guarded(Asking(cast_to, options, stream, rest))
+        return guarded(Asking(cast_to, options, stream, rest, calls.bound_of))
 
     async def request_async(cast_to: Any, options: Any, *, stream: bool = False, **rest: Any) -> Any:
         guarded = calls.guarded(options)
         if guarded is None:
             return await client.request(cast_to, options, stream=stream, **rest)
-        return await guarded(Asking(cast_to, options, stream, rest))
+        return await guarded(Asking(cast_to, options, stream, rest, calls.bound_of))
 
-    def with_options(**options: Any) -> Any:
-        changed = client.with_options(**options)
-        return recovering(changed, dialect, recovery, operation=operation, cost_usd=cost_usd, **said)
+    def with_options(**of_the_client: Any) -> Any:
+        changed = client.with_options(**of_the_client)
+        kept = given if _OTHER_KEYS.isdisjoint(of_the_client) else {**given, "credentials": None}
+        return recovering(changed, dialect, recovery, operation=operation, cost_usd=cost_usd, **kept)
 
     copied.request = request_async if inspect.iscoroutinefunction(client.request) else request
     copied.with_options = copied.copy = with_options

@@ -12,24 +12,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar, Unpack
 
-from recovery_ops.runtime.guard import Said
-from recovery_ops.runtime.integrations.model_calls import (
-    CostOf,
+from recovery_ops.runtime.client import Recovery
+from recovery_ops.runtime.empty_answers import (
+    ModelAnswerUnreadable,
     ModelFailed,
     ModelRefused,
-    numbers,
-    recovering,
+    failed_by,
 )
+from recovery_ops.runtime.guard_options import AllGuardOptions
+from recovery_ops.runtime.integrations.model_calls import CostOf, numbers, recovering
 from recovery_ops.runtime.integrations.model_streams import Usage
 from recovery_ops.runtime.integrations.packages import missing
-from recovery_ops.runtime.recovery import Recovery
 
 try:
     import openai
 except ModuleNotFoundError as error:
     raise missing(__name__, "openai", error) from None
 
-__all__ = ["ModelFailed", "ModelRefused", "Usage", "with_recovery"]
+__all__ = ["ModelAnswerUnreadable", "ModelFailed", "ModelRefused", "Usage", "with_recovery"]
 
 Client = TypeVar("Client")
 
@@ -40,21 +40,26 @@ def with_recovery(
     *,
     operation: str | None = None,
     cost_usd: CostOf | None = None,
-    **said: Unpack[Said],
+    **options: Unpack[AllGuardOptions],
 ) -> Client:
     """A copy of an `OpenAI` or `AsyncOpenAI` (Azure …) client that recovers by the rules.
 
     Chat completions, responses, embeddings and moderations, parsed and streamed, go up the ladder as `model:<name>`
     (or as `operation`); the client's own retries are off for them. What overflows the context is asked again with the
-    tokens that are left; after overloads in a row `chain` switches the model in the request.
+    tokens that are left; where a model is used up `chain` switches it in the request.
     `cost_usd(model, usage)` prices an answer; tokens and cost are added to the run. A chat stream tells its tokens
-    only where the caller asks for them (`stream_options={"include_usage": True}`). The rest are the words of a guard.
+    only where the caller asks for them (`stream_options={"include_usage": True}`). The rest are the options of a guard.
 
-    Raises what a guard raises: RecoveryExhausted, whose `last_error` is OpenAI's, `ModelRefused` for a refusal or a
-    filtered answer, or `ModelFailed` for a response that says it failed; CircuitOpen, GateClosed, RunStopped.
+    Raises OpenAI's own exceptions, also after retries (`recovery.report(error)` has the history); `ModelRefused` for a
+    refusal or a filtered answer, `ModelFailed` for status 200 with an error in the body, or `ModelAnswerUnreadable` for
+    a page of HTML or an answer without choices; CircuitOpen, RetryAfterActive or DeadlineExceeded for a request that
+    was not sent.
     """
-    wrapped: Client = recovering(client, _OpenAI(), recovery, operation=operation, cost_usd=cost_usd, **said)
+    wrapped: Client = recovering(client, _OpenAI(), recovery, operation=operation, cost_usd=cost_usd, **options)
     return wrapped
+
+
+_PARTS = {"completions": "choices", "responses": "output", "embeddings": "data", "moderations": "results"}
 
 
 class _OpenAI:
@@ -83,22 +88,32 @@ class _OpenAI:
     def trouble(self, answer: Any) -> Exception | None:
         if getattr(answer, "object", "") in ("chat.completion", "chat.completion.chunk", "text_completion"):
             return _chat_trouble(answer)
-        if getattr(answer, "type", "") == "error":
-            return ModelFailed(str(getattr(answer, "code", None) or "server_error"), str(answer.message))
         response = getattr(answer, "response", answer)
         return _response_trouble(response) if getattr(response, "object", "") == "response" else None
 
-    def is_content(self, event: Any) -> bool:
-        kind = getattr(event, "type", None)
-        if isinstance(kind, str):
-            return kind.endswith((".delta", ".completed", ".incomplete"))
-        deltas = [getattr(choice, "delta", choice) for choice in getattr(event, "choices", None) or ()]
-        fields = ("content", "tool_calls", "function_call", "refusal", "text")
-        return any(getattr(delta, name, None) for delta in deltas for name in fields)
+    def part(self, url: str) -> str:
+        return _PARTS[url.rpartition("/")[2]]
+
+    def connection_error(self, message: str, request: Any) -> Exception:
+        error: Exception = openai.APIConnectionError(message=message, request=request)
+        return error
+
+    def continued(self, url: str, body: Mapping[str, Any], part: str) -> dict[str, Any]:
+        said = {"role": "assistant", "content": part}
+        if "messages" in body:
+            return {**body, "messages": [*body["messages"], said]}
+        if "prompt" in body:
+            return {**body, "prompt": f"{body['prompt']}{part}"}
+        given = body.get("input")
+        asked = [{"role": "user", "content": given}] if isinstance(given, str) else [*(given or ())]
+        return {**body, "input": [*asked, said]}
 
 
 def _chat_trouble(answer: Any) -> Exception | None:
     for choice in answer.choices or ():
+        failed = failed_by(getattr(choice, "error", None))  # OpenRouter
+        if failed is not None:
+            return failed
         said = getattr(choice, "message", None) or getattr(choice, "delta", None)
         if getattr(choice, "finish_reason", None) == "content_filter":
             return ModelRefused("the provider's filter stopped the answer")

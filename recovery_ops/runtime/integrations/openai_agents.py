@@ -2,7 +2,7 @@
 
 from recovery_ops.runtime.integrations.openai_agents import recovering
 
-agent = Agent(name="clerk", tools=[recovering(search, registry, is_destructive=False, require_permission=False)])
+agent = Agent(name="clerk", tools=[recovering(search, registry, read_only=True, require_permission=False)])
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from recovery_ops.runtime.integrations.tool_bridge import (
     is_own_answer,
 )
 from recovery_ops.runtime.tools.registry import ToolRegistry
-from recovery_ops.runtime.tools.turns import run_tool_async
 
 try:
-    from agents import FunctionTool
+    from agents import FunctionTool, ToolOutputFileContent, ToolOutputImage, ToolOutputText
 except ModuleNotFoundError as error:
     raise missing(__name__, "openai-agents", error, root="agents") from None
 
@@ -33,7 +32,7 @@ except ModuleNotFoundError as error:
 def recovering(tool: FunctionTool, registry: ToolRegistry, **said: Unpack[SaidOfATool]) -> FunctionTool:
     """A copy of a tool whose calls go through `run_tool`; the words are those of `build_tool`.
 
-    What fails is an output that says so; the tool's own `failure_error_function` is not asked. RunStopped ends the run:
+    What fails is an output that says so; the tool's own `failure_error_function` is not asked. StopRun ends the run:
     the SDK raises its `UserError` from it. Outputs that are not text (images, files) pass unmasked.
     """
     inner = copy.copy(tool)
@@ -51,11 +50,21 @@ def recovering(tool: FunctionTool, registry: ToolRegistry, **said: Unpack[SaidOf
     async def invoke(context: Any, arguments: str) -> Any:
         own = Beside(context, is_async=True)
         use = ToolUse(getattr(context, "tool_call_id", ""), tool.name, arguments)
-        result = await called_async(lambda: run_tool_async(registry, use), own)
+        result = await called_async(lambda: registry.run_tool_async(use), own)
         if is_own_answer(result, own) and not isinstance(own.answer, str):
-            return own.answer
+            return _advised(own.answer, result.advice)
         return result.content
 
     made = copy.copy(tool)
     made.on_invoke_tool = invoke
     return made
+
+
+def _advised(answer: Any, advice: str) -> Any:
+    """An output that is not text, with what a run limit says to the model as a further text."""
+    if not advice:
+        return answer
+    parts = list(answer) if isinstance(answer, list | tuple) else [answer]
+    if all(isinstance(one, ToolOutputText | ToolOutputImage | ToolOutputFileContent) for one in parts):
+        return [*parts, ToolOutputText(text=advice)]
+    return f"{answer}\n{advice}"  # as the SDK shows any other value

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from recovery_ops.rules.failures import Failure
-from recovery_ops.rules.words import State, Trigger
+from recovery_ops.rules.classification.classify import Failure
+from recovery_ops.rules.enums import State, Trigger
+from recovery_ops.runtime.client import Recovery
+from recovery_ops.runtime.integrations.observed_calls import Watched, quietly
 from recovery_ops.runtime.integrations.packages import missing
-from recovery_ops.runtime.integrations.watching import Watched, quietly
-from recovery_ops.runtime.recovery import Recovery
 
 try:
     import pybreaker

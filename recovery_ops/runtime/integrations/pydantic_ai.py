@@ -2,14 +2,14 @@
 
 from recovery_ops.runtime.integrations.pydantic_ai import RecoveringToolset
 
-tools = RecoveringToolset(FunctionToolset([search]), registry, {"search": {"is_destructive": False}})
+tools = RecoveringToolset(FunctionToolset([search]), registry, {"search": {"read_only": True}})
 agent = Agent(model, toolsets=[tools])
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from recovery_ops.rules.tools.transcript import ToolUse
@@ -23,24 +23,21 @@ from recovery_ops.runtime.integrations.tool_bridge import (
     is_own_answer,
 )
 from recovery_ops.runtime.tools.registry import ToolRegistry
-from recovery_ops.runtime.tools.turns import run_tool_async
 
 try:
     from pydantic_ai import exceptions
+    from pydantic_ai.messages import ToolReturn
     from pydantic_ai.toolsets import WrapperToolset
     from pydantic_core import to_jsonable_python
 except ModuleNotFoundError as error:
     raise missing(__name__, "pydantic-ai-slim", error, root="pydantic_ai") from None
-
-_SIGNALS = (exceptions.ModelRetry, exceptions.CallDeferred, exceptions.ApprovalRequired)
-"""What a tool raises to say something to pydantic-ai itself: no failure of the tool."""
 
 
 @dataclass
 class RecoveringToolset(WrapperToolset[Any]):
     """A toolset whose calls go through `run_tool`. `said` has the words of `build_tool` for each tool by its name.
 
-    What fails is a tool return with `outcome="failed"`; RunStopped passes, and ends the run. ModelRetry, CallDeferred
+    What fails is a tool return with `outcome="failed"`; StopRun passes, and ends the run. ModelRetry, CallDeferred
     and ApprovalRequired of a tool pass too. Checkers and keys see the arguments as JSON, the tool gets them as
     pydantic-ai validated them.
     """
@@ -54,23 +51,26 @@ class RecoveringToolset(WrapperToolset[Any]):
             self._add(name, tool)
         own = Beside(is_async=True, more={"call": (name, tool_args, ctx, tool), "toolset": self.wrapped})
         use = ToolUse(ctx.tool_call_id or "", name, to_jsonable_python(tool_args, fallback=str))
-        result = await called_async(lambda: run_tool_async(self.registry, use), own)
-        if own.signal is not None:
-            raise own.signal
+        result = await called_async(lambda: self.registry.run_tool_async(use), own)
         if result.is_error:
             raise exceptions.ToolFailed(result.content)
         if is_own_answer(result, own) and not isinstance(own.answer, str):
-            return own.answer
+            return _advised(own.answer, result.advice)
         return result.content
 
     def _add(self, name: str, tool: Any) -> None:
         async def handler(**_: Any) -> Any:
             own = beside()
-            try:
-                own.answer = await own.more["toolset"].call_tool(*own.more["call"])
-            except _SIGNALS as signal:
-                own.signal = signal
-                return "handed over"
+            own.answer = await own.more["toolset"].call_tool(*own.more["call"])
             return own.answer
 
         adapted(self.registry, name, handler, tool.tool_def.description or "", None, **self.said.get(name, {}))
+
+
+def _advised(answer: Any, advice: str) -> Any:
+    """An answer that is not text, with what a run limit says to the model beside it."""
+    if not advice:
+        return answer
+    if isinstance(answer, ToolReturn):
+        return replace(answer, return_value=[answer.return_value, advice])
+    return [answer, advice]

@@ -12,11 +12,11 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from recovery_ops.rules.failures import Failure
-from recovery_ops.rules.words import StopReason
+from recovery_ops.rules.classification.classify import Failure
+from recovery_ops.rules.enums import StopReason
+from recovery_ops.runtime.client import Recovery
+from recovery_ops.runtime.integrations.observed_calls import Watched, quietly
 from recovery_ops.runtime.integrations.packages import missing
-from recovery_ops.runtime.integrations.watching import Watched, quietly
-from recovery_ops.runtime.recovery import Recovery
 
 try:
     import tenacity
@@ -53,7 +53,7 @@ def report(retried: T, recovery: Recovery, *, operation: str | None = None, sour
 
 
 class _Teller:
-    """What tenacity's hooks say, as facts; the state of a call says which attempt it is at."""
+    """What tenacity's hooks say, as events; the state of a call says which attempt it is at."""
 
     def __init__(self, watched: Watched) -> None:
         self._watched = watched

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Unpack
 
-from recovery_ops.rules.records import dataclass
+from recovery_ops.rules.lazy_dataclass import dataclass
 from recovery_ops.rules.tools.results import ResultKind, ToolResult
-from recovery_ops.runtime.guard import AnyFallback
-from recovery_ops.runtime.tools.building import MoreOfATool, Tool, build_tool
+from recovery_ops.runtime.aio.context_variables import take_back
+from recovery_ops.runtime.deadline import Duration
+from recovery_ops.runtime.guard_options import AnyFallback, Kind
 from recovery_ops.runtime.tools.registry import ToolRegistry
+from recovery_ops.runtime.tools.tool import MoreOfATool, Tool, build_tool
 
 ANYTHING: dict[str, Any] = {"type": "object"}
 
@@ -22,13 +24,15 @@ ANYTHING: dict[str, Any] = {"type": "object"}
 class SaidOfATool(MoreOfATool, total=False):
     """The words of `build_tool`, for a tool whose name, description and schema the framework has."""
 
+    idempotent: bool
+    read_only: bool
     is_destructive: bool
     optional: bool
     require_permission: bool
     fallback: AnyFallback | list[AnyFallback] | None
     max_retries: int | None
-    deadline_s: float | None
-    kind: str
+    attempt_timeout: Duration | None
+    kind: Kind
     source: str
 
 
@@ -40,8 +44,6 @@ class Beside:
     is_async: bool = False
     answer: Any = None
     """What the framework's tool returned, where that is more than its content."""
-    signal: Exception | None = None
-    """The framework's own way of saying something other than success or failure."""
     more: dict[str, Any] = field(default_factory=dict)
 
 
@@ -63,9 +65,15 @@ def adapted(
 ) -> Tool:
     """A framework's tool in our registry. `handler` gets the model's arguments by name, and finds `beside()`."""
     words: Any = said
-    return registry.add(
-        build_tool(name, handler, description=description, input_schema=dict(schema or ANYTHING), **words)
-    )
+    tool = build_tool(name, handler, description=description, input_schema=dict(schema or ANYTHING), **words)
+    return registry.add(replace(tool, whole_answer=_answer))
+
+
+def _answer() -> object:
+    """The answer of the framework's tool in the call that we are in, without what every message has of its own."""
+    own = _BESIDE.get(None)
+    answer = None if own is None else own.answer
+    return getattr(answer, "content", answer)
 
 
 def called(run: Callable[[], ToolResult], own: Beside) -> ToolResult:
@@ -83,7 +91,7 @@ async def called_async(run: Callable[[], Awaitable[ToolResult]], own: Beside) ->
     try:
         return await run()
     finally:
-        _BESIDE.reset(token)
+        take_back(token)
 
 
 def is_own_answer(result: ToolResult, own: Beside) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Any, Protocol
 
-from recovery_ops.rules.records import dataclass
+from recovery_ops.rules.lazy_dataclass import dataclass
 
 
 class Redemptions(Protocol):

@@ -7,65 +7,68 @@ and is sent what that returned or thrown what it raised. The call itself goes up
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import Any
 
-from recovery_ops.rules import facts
-from recovery_ops.rules.budget import Effect, RunStop
-from recovery_ops.rules.failures import Failure
+from recovery_ops.rules import events
+from recovery_ops.rules.classification.classify import Failure
+from recovery_ops.rules.enums import TERMINAL, Category
+from recovery_ops.rules.run_limits import Effect, Ruling, RunStop
 from recovery_ops.rules.tools import outcomes
-from recovery_ops.rules.tools.caution import Caution
+from recovery_ops.rules.tools.policy_limits import Caution
+from recovery_ops.rules.tools.result_text import shown
 from recovery_ops.rules.tools.results import (
-    ANSWER_WITH_WHAT_THERE_IS,
-    CHANGE_APPROACH,
     Detail,
     DeveloperRecord,
     ResultKind,
     ToolResult,
+    on_failures_in_a_row,
+    on_failures_of_tool,
+    on_repeats,
     outside_message,
     plain_name,
 )
-from recovery_ops.rules.tools.showing import shown
 from recovery_ops.rules.tools.transcript import ToolUse
-from recovery_ops.rules.words import Category, Family, StopReason
-from recovery_ops.runtime import budgets
+from recovery_ops.runtime import repeated_calls as repeats
+from recovery_ops.runtime import run_limits as budgets
+from recovery_ops.runtime.aio.cancellation import cancels_of_task
+from recovery_ops.runtime.control_flow import is_control_flow
+from recovery_ops.runtime.drivers import Work
+from recovery_ops.runtime.error_signals import classify
 from recovery_ops.runtime.errors import (
-    NotConfigured,
+    CallRejected,
+    ConfigurationError,
     RecoveryExhausted,
-    Refused,
     RunCancelled,
-    RunStopped,
     SchemaMismatch,
+    StopRun,
 )
+from recovery_ops.runtime.exhaustion import report_of
 from recovery_ops.runtime.operation import Degraded, Outcome
-from recovery_ops.runtime.run import CURRENT, Scope
-from recovery_ops.runtime.signals import classify
-from recovery_ops.runtime.tools.building import Tool
-from recovery_ops.runtime.tools.invoking import Invocation, is_loop_running
-from recovery_ops.runtime.tools.permission import Work, hook_failed, permitted
-from recovery_ops.runtime.tools.registry import ToolRegistry
+from recovery_ops.runtime.run_context import RunContext, current_scope
+from recovery_ops.runtime.tools.handlers import Invocation, is_loop_running
+from recovery_ops.runtime.tools.permission import AskPerson, answered, hooks_of, permitted
 from recovery_ops.runtime.tools.schemas import read_arguments
+from recovery_ops.runtime.tools.tool import Tool
+from recovery_ops.runtime.tools.toolbox import Toolbox
 
-T = TypeVar("T")
 Steps = Generator[Work, Any, ToolResult]
-
-REQUIRED = "required_tool_failed"
-"""Why a run was ended: a tool it cannot do without is away, and there is no way on."""
 
 
 class Calling:
     """One tool call on its way; `stop` is set when it ends the run."""
 
-    def __init__(self, registry: ToolRegistry, use: ToolUse, *, for_tasks: bool) -> None:
+    def __init__(self, registry: Toolbox, use: ToolUse, *, for_tasks: bool) -> None:
         self.use = use
-        self.stop: RunStopped | None = None
+        self.stop: StopRun | None = None
         self._registry = registry
         self._recovery = registry.recovery
         self._for_tasks = for_tasks
-        self._scope = CURRENT.get()
+        self._scope = current_scope()
+        self._cancels = cancels_of_task()
         self._began = self._recovery.clock.now()
         self._invocation: Invocation | None = None
+        self._arguments: object = use.arguments
 
     @property
     def was_called(self) -> bool:
@@ -77,21 +80,27 @@ class Calling:
         """How much the model may see of a message from outside."""
         return budgets.limits_of(self._recovery).outside_chars
 
+    def _bypass_allowed(self, tool: Tool | None) -> bool:
+        """Whether the model may be told of ways that do without the tool."""
+        return tool is None or self._registry.caution_of(tool).bypass_allowed
+
     def steps(self) -> Steps:
-        """The whole way. Raises nothing but cancels and interrupts."""
+        """The whole way. Raises nothing but cancels, interrupts and a framework's control flow."""
         tool = self._registry.get(self.use.name)
         try:
             result = self._turned_away(tool) or ((yield from self._called(tool)) if tool else self._unknown())
         except asyncio.CancelledError:
-            if is_being_cancelled():
+            if cancels_of_task() > self._cancels:
                 raise
             result = outcomes.cancelled(self.use, was_called=self.was_called)  # the tool's own cancel
-        except RunStopped as stop:
+        except StopRun as stop:
             self.stop = stop
             result = self._stopped(tool, stop)
         except Exception as error:
+            if is_control_flow(error, self._recovery.control_flow):
+                raise
             result = self._failed(tool, error)
-        return self._settled(result)
+        return (yield from self._settled(result))
 
     def _turned_away(self, tool: Tool | None) -> ToolResult | None:
         """What this run does not call any more."""
@@ -102,19 +111,18 @@ class Calling:
             return outcomes.cancelled(self.use, was_called=False, why="the task was called off")
         if scope is None or tool is None:
             return None
+        bypass_allowed, waits = self._bypass_allowed(tool), tool.name in scope.guards.waits_for_a_person
         if tool.name in scope.withdrawn:
-            return outcomes.withdrawn(self.use, "")
-        if tool.name in scope.guards.waits_for_a_person:
-            return outcomes.stopped_tool(self.use, waits_for_a_person=True)
-        if tool.name in scope.guards.stopped_tools:
-            return outcomes.stopped_tool(self.use, waits_for_a_person=False)
+            return outcomes.withdrawn(self.use, "", bypass_allowed=bypass_allowed)
+        if waits or tool.name in scope.guards.stopped_tools:
+            return outcomes.stopped_tool(self.use, waits_for_a_person=waits, bypass_allowed=bypass_allowed)
         return None
 
     def _called(self, tool: Tool) -> Steps:
         if tool.is_async and not self._for_tasks and is_loop_running():
-            raise NotConfigured(f"{tool.name} is async and a loop is running: await run_tool_async")
+            raise ConfigurationError(f"{tool.name} is async and a loop is running: await run_tool_async")
         try:
-            arguments = read_arguments(self.use.arguments)
+            arguments = self._arguments = read_arguments(self.use.arguments)
             faults = tuple(tool.argument_faults(arguments))
             if faults:
                 raise SchemaMismatch(f"the call of {tool.name}", faults, is_model_output=True)
@@ -122,15 +130,16 @@ class Calling:
             return self._invalid(tool, error)
         caution = self._registry.caution_of(tool)
         if caution.require_permission:
-            no = yield from self._asked(tool, arguments)
+            no = yield from self._asked(tool, caution, arguments)
             if no is not None:
                 return no
         return (yield from self._climbed(tool, caution, arguments))
 
-    def _asked(self, tool: Tool, arguments: dict[str, Any]) -> Generator[Work, Any, ToolResult | None]:
+    def _asked(
+        self, tool: Tool, caution: Caution, arguments: dict[str, Any]
+    ) -> Generator[Work, Any, ToolResult | None]:
         """None where our own check, or a person, allows the call."""
-        is_attended = self._recovery.desired.policy.foreground_sources.__contains__(self._source(tool))
-        ask_person = self._registry.ask_person if is_attended else None
+        ask_person = self._ask_person_of(tool)
         reason = yield from permitted(
             self._recovery,
             self._scope,
@@ -142,7 +151,18 @@ class Calling:
         if not reason:
             return None
         is_asked = ask_person is None and self._scope is not None and self._scope.guards.asks_a_person
-        return outcomes.denied(self.use, reason, is_person_asked=is_asked, outside_chars=self._outside_chars)
+        return outcomes.denied(
+            self.use,
+            reason,
+            is_person_asked=is_asked,
+            bypass_allowed=caution.bypass_allowed,
+            outside_chars=self._outside_chars,
+        )
+
+    def _ask_person_of(self, tool: Tool) -> AskPerson | None:
+        """The caller's hook that asks the user; None where no user waits."""
+        is_attended = self._recovery.desired.policy.foreground_sources.__contains__(self._source(tool))
+        return self._registry.ask_person if is_attended else None
 
     def _climbed(self, tool: Tool, caution: Caution, arguments: dict[str, Any]) -> Steps:
         """The call itself, behind its ladder."""
@@ -152,9 +172,16 @@ class Calling:
         climb: Callable[..., Any] = getattr(guarded, "outcome", guarded)
         try:
             found = yield lambda: climb(invocation)
-        except Refused as error:
+        except CallRejected as error:
             record = self._record(tool, None, Detail.REFUSED.value, error)
-            return outcomes.refused(self.use, error.operation, error.reason, error.retry_at, record)
+            return outcomes.refused(
+                self.use,
+                error.operation,
+                error.reason,
+                error.retry_at,
+                record,
+                bypass_allowed=caution.bypass_allowed,
+            )
         except RunCancelled:
             return outcomes.cancelled(self.use, was_called=self.was_called, why="the task was called off")
         except RecoveryExhausted as error:
@@ -180,57 +207,65 @@ class Calling:
         try:
             key = make_key(**invocation.fresh_arguments())
             if not key or not isinstance(key, str):
-                raise NotConfigured(f"the idempotency_key of {tool.name} must return a text")
+                raise ConfigurationError(f"the idempotency_key of {tool.name} must return a text")
         except Exception as error:
-            hook_failed(self._recovery, self._scope, tool, "idempotency_key", error)
+            hooks_of(self._recovery, self._scope, tool).failed("idempotency_key", error)
             raise
         return key
 
     def _exhausted(self, tool: Tool, caution: Caution, error: RecoveryExhausted) -> ToolResult:
-        """No rung held. A required tool that is away for now ends the run; everything else is the model's to know."""
-        own = self._invocation.error_of(tool.name) if self._invocation else None
-        failure = self._classified(own or error.last_error or error)
-        if error.category not in (None, failure.category):
-            failure = self._classified(error)  # a deadline: what the handler saw of it was a cancel
-        is_spent = error.reason is StopReason.ATTEMPTS and failure.family is Family.TRANSIENT
-        record = self._record(tool, failure, error.reason.value, error, error.rungs)
-        if is_spent and not caution.optional:
-            stop = RunStop(REQUIRED, failure.category, failure.user_message, tool.name)
-            self.stop = budgets.end_run(self._recovery, self._scope, stop)
-            return outcomes.run_stopped(self.use, stop, record)
+        """No recovery step helped, and the run goes on: the model receives an error."""
+        failure = self._classified(self._own_error(tool) or error.last_error or error)
+        record = self._record(tool, failure, error.reason.value, error, error.steps)
         if failure.category is Category.POLICY_DENIED and self._scope is not None:
             self._scope.guards.waits_for_a_person.add(tool.name)
         return outcomes.failed(
             self.use,
             failure,
-            attempts=error.attempts,
+            attempts=self._invocation.calls_of(tool.name) if self._invocation else error.attempts,
             retry_at=error.retry_at,
-            is_destructive=caution.is_destructive,
+            is_repeatable=caution.idempotent,
+            bypass_allowed=caution.bypass_allowed,
             record=record,
             outside_chars=self._outside_chars,
         )
+
+    def _own_error(self, tool: Tool) -> BaseException | None:
+        """What the handler raised last."""
+        own = self._invocation.error_of(tool.name) if self._invocation else None
+        # In a call that failed, a cancel of one attempt was its deadline.
+        return own if own is None or isinstance(own, Exception) else TimeoutError()
 
     def _failed(self, tool: Tool | None, error: Exception) -> ToolResult:
         """Something was raised that is none of the ladder's endings: a cancel of the tool's, or a defect of ours."""
         failure = self._classified(error)
         if failure.category is Category.CANCELLED:
             return outcomes.cancelled(self.use, was_called=self.was_called)
-        if failure.category is Category.PERMISSION and tool is not None:  # only where the runtime is switched off
+        # Only where the runtime is switched off does a 401 or 403 come by here as it is.
+        if tool is not None and failure.category in TERMINAL and tool.more.get("permission") != "tell_model":
             stop = RunStop(failure.category.value, failure.category, failure.user_message, tool.name)
             self.stop = budgets.end_run(self._recovery, self._scope, stop)
             return outcomes.run_stopped(self.use, stop)
         record = self._record(tool, failure, failure.category.value, error) if tool else None
-        return outcomes.failed(self.use, failure, record=record, outside_chars=self._outside_chars)
+        return outcomes.failed(
+            self.use,
+            failure,
+            bypass_allowed=self._bypass_allowed(tool),
+            record=record,
+            outside_chars=self._outside_chars,
+        )
 
-    def _stopped(self, tool: Tool | None, stop: RunStopped) -> ToolResult:
+    def _stopped(self, tool: Tool | None, stop: StopRun) -> ToolResult:
         """The run ended, here or before: the model learns nothing of what an upstream said."""
         seen = RunStop(stop.reason, stop.category, stop.user_message, stop.operation)
         is_old = self._scope is not None and self._scope.guards.stop is not None
         budgets.end_run(self._recovery, self._scope, seen, is_recorded=True)
         if is_old and not self.was_called:
             return outcomes.cancelled(self.use, was_called=False, why="the task was ended")
-        error = self._invocation.error_of(tool.name) if tool and self._invocation else None
-        record = self._record(tool, self._classified(error), stop.reason, stop) if tool and error else None
+        error = self._own_error(tool) if tool else None
+        report = report_of(stop)
+        steps = report.steps if report else ()
+        record = self._record(tool, self._classified(error), stop.reason, stop, steps) if tool and error else None
         return outcomes.run_stopped(self.use, seen, record)
 
     def _invalid(self, tool: Tool, error: Exception) -> ToolResult:
@@ -253,7 +288,7 @@ class Calling:
 
     def _tell(self, failure: Failure, operation: str, source: str) -> None:
         """What the model got wrong never reaches the ladder, so it is told here."""
-        fact = facts.FailureClassified(
+        event = events.FailureClassified(
             operation=operation,
             category=failure.category,
             evidence=failure.evidence,
@@ -268,35 +303,73 @@ class Calling:
             rule=failure.rule,
             instead_of=failure.instead_of,
         )
-        self._recovery.emit(fact, self._scope, source=source)
+        self._recovery.emit(event, self._scope, source=source)
 
-    def _settled(self, result: ToolResult) -> ToolResult:
+    def _settled(self, result: ToolResult) -> Steps:
         """Count the result, tell what was returned, and add what the guards have to say to the model."""
         if result.is_error and result.detail is not Detail.RUN_STOPPED:
             tool = self._registry.get(self.use.name)
-            fact = facts.ToolErrorReturned(
+            event = events.ToolErrorReturned(
                 operation=tool.name if tool else "",
                 tool=result.tool,
                 category=result.category,
                 call_id=plain_name(self.use.id) if self.use.id else None,
                 message=outside_message(result.content.partition("\n")[0]),
             )
-            self._recovery.emit(fact, self._scope, source=tool.source if tool else "")
-        counted = self._counted(self._scope, result) if self._scope else result
+            self._recovery.emit(event, self._scope, source=tool.source if tool else "")
+        counted = (yield from self._counted(self._scope, result)) if self._scope else result
         if self.stop is None and self._scope is not None and self._scope.guards.stop is not None:
             self.stop = budgets.stopped_by(self._scope.guards.stop)  # by this result, or from within the handler
         return counted
 
-    def _counted(self, scope: Scope, result: ToolResult) -> ToolResult:
+    def _counted(self, scope: RunContext, result: ToolResult) -> Steps:
         if result.kind is ResultKind.SUCCEEDED:
             budgets.count_success(self._recovery, scope, result.tool)
+            return (yield from self._compared(scope, result))
         is_unknown = result.kind is ResultKind.UNKNOWN_TOOL
         is_failure = result.kind is ResultKind.FAILED and result.detail in (Detail.NONE, Detail.INVALID_ARGUMENTS)
         if not is_failure and not is_unknown:
             return result
         name = "" if is_unknown else result.tool
         ruling = budgets.count_failure(self._recovery, scope, name, result.category)
-        return outcomes.advised(result, _GUIDANCE.get(ruling.effect, ""))
+        advised = outcomes.advised(result, self._guidance(ruling))
+        if is_unknown or ruling.effect in (Effect.STOP_CALLING, Effect.STOP_RUN):
+            return advised
+        return (yield from self._compared(scope, result, advised))
+
+    def _guidance(self, ruling: Ruling) -> str:
+        """What the limits of failures say to the model."""
+        bypass_allowed = self._bypass_allowed(self._registry.get(self.use.name))
+        if ruling.effect is Effect.STOP_CALLING:
+            return on_failures_of_tool(bypass_allowed=bypass_allowed)
+        return on_failures_in_a_row(bypass_allowed=bypass_allowed) if ruling.effect is Effect.CHANGE_APPROACH else ""
+
+    def _compared(self, scope: RunContext, result: ToolResult, advised: ToolResult | None = None) -> Steps:
+        """Count how often the run has made this call with this result; `advised` is what the model receives of it."""
+        tool, seen = self._registry.get(self.use.name), advised or result
+        if tool is None:
+            return seen
+        seen_by_model = (result.content, tool.whole_answer() if tool.whole_answer else None)
+        ruling = repeats.count(
+            self._recovery, scope, tool.name, self._arguments, seen_by_model, is_polling=tool.is_polling
+        )
+        if ruling.effect is Effect.ASK_A_PERSON:
+            yield from self._asked_about_repeats(scope, tool, ruling)
+        elif ruling.effect is Effect.CHANGE_APPROACH:
+            note = on_repeats(tool.name, ruling.count, bypass_allowed=self._bypass_allowed(tool))
+            return outcomes.advised(seen, note)
+        return seen
+
+    def _asked_about_repeats(self, scope: RunContext, tool: Tool, ruling: Ruling) -> Generator[Work, Any, None]:
+        """A person decides whether the run goes on."""
+        recovery, ask_person = self._recovery, self._ask_person_of(tool)
+        if ask_person is None:
+            yield from repeats.decided(recovery, scope, tool.name, ruling.count)
+            return
+        question = repeats.question_about(tool.name, ruling.count)
+        arguments = self._arguments if isinstance(self._arguments, dict) else {}
+        if (yield from answered(recovery, scope, tool, arguments, ask_person, question)):
+            budgets.end_for_repeats(recovery, scope, tool.name)
 
     def _classified(self, error: BaseException) -> Failure:
         tool = self._registry.get(self.use.name)
@@ -311,7 +384,7 @@ class Calling:
         failure: Failure | None,
         reason: str,
         error: BaseException,
-        rungs: tuple[str, ...] = (),
+        steps: tuple[str, ...] = (),
     ) -> DeveloperRecord:
         """Everything for developers. Without a failure (the call was never made) the error speaks for itself."""
         recovery, operation = self._recovery, self._recovery.operations.get(tool.name)
@@ -326,7 +399,7 @@ class Calling:
             status_code=failure.status_code if failure else None,
             request_id=failure.request_id if failure else None,
             attempts=self._invocation.attempts(recovery) if self._invocation else (),
-            rungs=rungs,
+            steps=steps,
             duration_s=round(recovery.clock.now() - self._began, 4),
             state=operation.standing.breaker.state.value if operation else "",
             run_id=self._scope.run_id if self._scope else "",
@@ -334,52 +407,3 @@ class Calling:
             policy_version=recovery.desired.policy.version,
             error=error,
         )
-
-
-_GUIDANCE = {
-    Effect.STOP_CALLING: f"It failed too often in this task: do not call it again. {ANSWER_WITH_WHAT_THERE_IS}",
-    Effect.CHANGE_APPROACH: CHANGE_APPROACH,
-}
-
-
-def is_being_cancelled() -> bool:
-    """Whether somebody cancels the task that we are in: then the cancel must pass."""
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        return False
-    return task is not None and task.cancelling() > 0
-
-
-def drive(steps: Generator[Work, Any, T]) -> T:
-    """Go the way in this thread."""
-    try:
-        work = next(steps)
-        while True:
-            try:
-                value = work()
-            except BaseException as error:  # the way itself decides what passes
-                work = steps.throw(error)
-            else:
-                work = steps.send(value)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-
-
-async def drive_async(steps: Generator[Work, Any, T]) -> T:
-    """Go the way in this task."""
-    try:
-        work = next(steps)
-        while True:
-            try:
-                value = work()
-                if inspect.isawaitable(value):
-                    value = await value
-            except BaseException as error:  # as in `drive`
-                work = steps.throw(error)
-            else:
-                work = steps.send(value)
-    except StopIteration as end:
-        result: T = end.value
-        return result

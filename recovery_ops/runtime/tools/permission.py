@@ -5,19 +5,18 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from recovery_ops.rules.budget import Effect, asked
-from recovery_ops.rules.facts import HookFailed, PermissionDenied
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.events import PermissionDenied
+from recovery_ops.rules.run_limits import Effect, asked
 from recovery_ops.rules.tools.results import outside_message
-from recovery_ops.rules.words import Category
-from recovery_ops.runtime.budgets import limits_of, record
-from recovery_ops.runtime.run import Scope
-from recovery_ops.runtime.signals import classify
-from recovery_ops.runtime.tools.building import Tool
-
-if TYPE_CHECKING:
-    from recovery_ops.runtime.recovery import Recovery
+from recovery_ops.runtime.drivers import Work
+from recovery_ops.runtime.engine import Engine
+from recovery_ops.runtime.hooks import UserHooks
+from recovery_ops.runtime.run_context import RunContext
+from recovery_ops.runtime.run_limits import limits_of, record
+from recovery_ops.runtime.tools.tool import Tool
 
 Checker = Callable[[Tool, dict[str, Any]], Any]
 """`permission(tool, arguments)`: True allows; anything else denies, a string says why. May be async."""
@@ -25,7 +24,6 @@ Checker = Callable[[Tool, dict[str, Any]], Any]
 AskPerson = Callable[[Tool, dict[str, Any], str], Any]
 """`ask_person(tool, arguments, reason)`: True allows what our check refused for that reason. May be async."""
 
-Work = Callable[[], Any]
 
 NO_CHECKER = (
     "no permission checker is configured: give ToolRegistry(permission=...), or build the tool with "
@@ -34,8 +32,8 @@ NO_CHECKER = (
 
 
 def permitted(
-    recovery: Recovery,
-    scope: Scope | None,
+    recovery: Engine,
+    scope: RunContext | None,
     tool: Tool,
     arguments: dict[str, Any],
     *,
@@ -49,7 +47,7 @@ def permitted(
     """
     reason = yield from _checked(recovery, scope, tool, arguments, checker)
     if reason and ask_person is not None and scope is not None and scope.guards.asks_a_person:
-        reason = yield from _answered(recovery, scope, tool, arguments, ask_person, reason)
+        reason = yield from answered(recovery, scope, tool, arguments, ask_person, reason)
     if scope is None:
         if reason:
             recovery.emit(PermissionDenied(operation=tool.name, reason=reason), source=tool.source)
@@ -67,33 +65,34 @@ def permitted(
 
 
 def _checked(
-    recovery: Recovery, scope: Scope | None, tool: Tool, arguments: dict[str, Any], checker: Checker | None
+    recovery: Engine, scope: RunContext | None, tool: Tool, arguments: dict[str, Any], checker: Checker | None
 ) -> Generator[Work, Any, str]:
     if checker is None:
         return NO_CHECKER
     try:
         answer = yield lambda: checker(tool, copy.deepcopy(arguments))
     except Exception as error:
-        hook_failed(recovery, scope, tool, "permission", error)
+        hooks_of(recovery, scope, tool).failed("permission", error)
         return "the permission check failed"
     return _reason(answer, "the permission check said no")
 
 
-def _answered(
-    recovery: Recovery,
-    scope: Scope | None,
+def answered(
+    recovery: Engine,
+    scope: RunContext | None,
     tool: Tool,
     arguments: dict[str, Any],
     ask_person: AskPerson,
     reason: str,
 ) -> Generator[Work, Any, str]:
+    """Why the person says no; empty where they say yes. The run's deadline stands still meanwhile."""
     now = recovery.clock.now
     if scope is not None:
         scope.hold(now())  # waiting for a person suspends the run
     try:
         answer = yield lambda: ask_person(tool, copy.deepcopy(arguments), reason)
     except Exception as error:
-        hook_failed(recovery, scope, tool, "ask_person", error)
+        hooks_of(recovery, scope, tool).failed("ask_person", error)
         return reason
     finally:
         if scope is not None:
@@ -112,11 +111,6 @@ def _reason(answer: object, otherwise: str) -> str:
     return (outside_message(answer) if isinstance(answer, str) else "") or otherwise
 
 
-def hook_failed(recovery: Recovery, scope: Scope | None, tool: Tool, hook: str, error: Exception) -> None:
-    """Tell that a hook of the caller raised."""
-    failure = classify(error, now=recovery.clock.wall())
-    recovery.emit(
-        HookFailed(operation=tool.name, hook=hook, error_type=failure.error_type, message=failure.message),
-        scope,
-        source=tool.source,
-    )
+def hooks_of(recovery: Engine, scope: RunContext | None, tool: Tool) -> UserHooks:
+    """The user's hooks for a tool."""
+    return UserHooks(recovery, tool.name, tool.source, scope)

@@ -1,32 +1,39 @@
-"""The tools of an agent: which there are, what the model may be offered now, and the guard of each."""
+"""The registry of an agent's tools: runs the calls of a turn, and resumes conversations that broke off."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from recovery_ops.rules.scope import Place
-from recovery_ops.rules.tools.caution import Caution, tightened
-from recovery_ops.runtime.errors import NotConfigured
-from recovery_ops.runtime.recovery import Recovery, in_force
-from recovery_ops.runtime.run import CURRENT
-from recovery_ops.runtime.tools.building import Tool
-from recovery_ops.runtime.tools.invoking import fallback_invoker, invoker
+from recovery_ops.rules.tools.transcript import Message, ToolUse, tool_uses_in
+from recovery_ops.runtime.default_client import in_force
 from recovery_ops.runtime.tools.permission import AskPerson, Checker
+from recovery_ops.runtime.tools.tool import Tool
+from recovery_ops.runtime.tools.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from recovery_ops.rules.tools.results import ToolResult
+    from recovery_ops.runtime.client import Recovery
+    from recovery_ops.runtime.tools.transcripts import Resumed
 
 
-class ToolRegistry:
-    """The tools that one agent has. Fill it at start; then it may be used from any thread and task.
+class ToolRegistry(Toolbox):
+    """The tools of one agent. Fill it at start; then it may be used from any thread and task.
 
-    registry = ToolRegistry(recovery, permission=lambda tool, arguments: tool.name in allowed)
-    registry.add(build_tool("search_web", search_web, is_destructive=False))
-    model(messages, tools=[tool.as_anthropic() for tool in registry.offered()])
+    `recovery` absent is that of the run, else the process's own. `permission(tool, arguments)` returns True or the
+    reason why not; without it every tool that requires permission is denied. `ask_person(tool, arguments, reason)` is
+    called once a run was denied too often, if the run is in foreground; without it, or in background, a person is asked
+    by an escalation. `offered()` are the tools for the model's next turn. Rules:
+    docs/runtime/tools.md#say-what-a-tool-is-once
 
-    `recovery` absent is that of the run, else the process's own. `permission(tool, arguments)` says True or why not;
-    without it every tool that requires permission is denied. `ask_person(tool, arguments, reason)` is asked once a run
-    has been refused too often, if the run is in foreground; without it, or in background, a person is asked by an
-    escalation.
+    >>> registry = ToolRegistry(recovery, permission=lambda tool, arguments: tool.name == "add")
+    >>> added = registry.add(build_tool("add", lambda a, b: a + b))
+    >>> registry.run_tool({"id": "1", "name": "add", "input": {"a": 1, "b": 2}}).content
+    '3'
     """
+
+    recovery: Recovery
 
     def __init__(
         self,
@@ -36,81 +43,101 @@ class ToolRegistry:
         ask_person: AskPerson | None = None,
         tools: Iterable[Tool] = (),
     ) -> None:
-        self.recovery = recovery or in_force()
-        self.permission = permission
-        self.ask_person = ask_person
-        self._tools: dict[str, Tool] = {}
-        self._guarded: dict[tuple[str, bool, Caution], Callable[..., Any]] = {}
-        for tool in tools:
-            self.add(tool)
+        super().__init__(recovery or in_force(), permission, ask_person, tools)
 
-    def add(self, tool: Tool) -> Tool:
-        """Take in a tool; its name becomes an operation at once, so that overrides reach it before its first call."""
-        if tool.name in self._tools:
-            raise NotConfigured(f"there is already a tool named {tool.name}; give each its own name")
-        self._tools[tool.name] = tool
-        self.guarded(tool, tool.caution, for_tasks=tool.is_async)
-        return tool
+    def run_tool(self, tool_use: object, *, into: list[ToolResult] | None = None) -> ToolResult:
+        """The result of one tool call, in this thread; see `run_tools`."""
+        return self.run_tools([tool_use], into=into)[0]
 
-    def get(self, name: str) -> Tool | None:
-        """The tool of this name."""
-        return self._tools.get(name)
+    async def run_tool_async(self, tool_use: object, *, into: list[ToolResult] | None = None) -> ToolResult:
+        """The result of one tool call, in this task; see `run_tools_async`."""
+        return (await self.run_tools_async([tool_use], into=into))[0]
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all tools, in the order in which they were added."""
-        return tuple(self._tools)
+    def run_tools(self, tool_uses: Iterable[object], *, into: list[ToolResult] | None = None) -> list[ToolResult]:
+        """One result for each call of a turn, in order, made one after the other in this thread.
 
-    def offered(self) -> tuple[Tool, ...]:
-        """What the model may be offered now: without what this run has withdrawn or stopped calling."""
-        scope = CURRENT.get()
-        if scope is None:
-            return tuple(self._tools.values())
-        left_out = scope.withdrawn | scope.guards.stopped_tools | scope.guards.waits_for_a_person
-        return tuple(tool for name, tool in self._tools.items() if name not in left_out)
+        A call is a block of Anthropic's or a call of OpenAI's, as a mapping or as the library's own object; see
+        `tool_uses_in`. Async handlers get a loop of their own; where one is running, use `run_tools_async`.
 
-    def caution_of(self, tool: Tool) -> Caution:
-        """How careful to be with a tool now: what its code says, or more where the live policy says more."""
-        rules = self.recovery.desired.policy.tools
-        if not rules:
-            return tool.caution
-        operation = self.recovery.operations.get(tool.name)
-        place = operation.place if operation else Place(service="*", instance="*", operation=tool.name)
-        return tightened(tool.caution, rules, place)
+        Failures of tools are results. Raised are only the terminal stop (StopRun: upstream permission, a required tool
+        that is down, a limit of the run), cancels and interrupts, and a framework's control flow (an interrupt of
+        LangGraph, a `ModelRetry` of pydantic-ai). Before anything is raised every call has its result: `into`, a list
+        of the caller's, receives them, and StopRun has them too. Rules: docs/runtime/tools.md#the-loop
 
-    def guarded(self, tool: Tool, caution: Caution, *, for_tasks: bool) -> Callable[..., Any]:
-        """The tool behind its ladder, for threads or for tasks."""
-        key = (tool.name, for_tasks, caution)
-        found = self._guarded.get(key)
-        if found is None:
-            # Two threads may both make one; they are alike, and the operation behind them is the same.
-            found = self._guarded[key] = _guard(self.recovery, tool, caution, for_tasks=for_tasks)
-        return found
+        >>> registry = ToolRegistry(recovery, tools=[build_tool("add", lambda a, b: a + b, require_permission=False)])
+        >>> [result] = registry.run_tools([{"type": "tool_use", "id": "1", "name": "add", "input": {"a": 1, "b": 2}}])
+        >>> result.kind == "succeeded", result.content
+        (True, '3')
+        """
+        from recovery_ops.runtime.tools import turns
 
+        return turns.run_tools(self, tool_uses, into)
 
-def _guard(recovery: Recovery, tool: Tool, caution: Caution, *, for_tasks: bool) -> Callable[..., Any]:
-    more = tool.more
-    is_keyed = more.get("idempotency_key") is not None
-    decorate: Callable[..., Callable[..., Any]] = recovery.guard(
-        tool.name,
-        kind=tool.kind,
-        tool=tool.name,
-        source=tool.source,
-        max_retries=tool.max_retries,
-        deadline_s=tool.deadline_s,
-        is_destructive=caution.is_destructive,
-        optional=caution.optional,
-        fallback=[fallback_invoker(recovery, tool, one, for_tasks=for_tasks) for one in tool.fallbacks],
-        idempotency_key=(lambda call: call.key) if is_keyed else None,
-        fallback_allowed=more.get("fallback_allowed", True),
-        breaker=more.get("breaker", ""),
-        base_delay_s=more.get("base_delay_s"),
-        knobs=more.get("knobs"),
-        refresh_credentials=more.get("refresh_credentials"),
-        refresh_evidence=more.get("refresh_evidence"),
-        on_heartbeat=more.get("on_heartbeat"),
-        ask_user=more.get("ask_user"),
-        provider=more.get("provider"),
-        region=more.get("region"),
-    )
-    return decorate(invoker(recovery, tool, for_tasks=for_tasks))
+    async def run_tools_async(
+        self, tool_uses: Iterable[object], *, into: list[ToolResult] | None = None, at_once: int = 8
+    ) -> list[ToolResult]:
+        """Like `run_tools`, in this task, under asyncio or trio.
+
+        Neighbours that do no harm when done twice (`idempotent`) run together, at most `at_once` of them; any other
+        runs alone, after those before it. Handlers that are not async run in threads: a deadline or a cancel ends the
+        waiting for them, not the thread.
+        """
+        from recovery_ops.runtime.tools import turns
+
+        return await turns.run_tools_async(self, tool_uses, into, at_once=at_once)
+
+    @staticmethod
+    def tool_uses_in(message: object) -> list[ToolUse]:
+        """The tool calls of a model's message, in order: a mapping, or the vendor library's own message object.
+
+        >>> ToolRegistry.tool_uses_in({"role": "assistant", "content": "No tool is needed."})
+        []
+        """
+        return tool_uses_in(message)
+
+    def resume(
+        self,
+        messages: Sequence[Message],
+        *,
+        files: Mapping[str, str] | Iterable[str] = (),
+        plan: Iterable[object] = (),
+    ) -> Resumed:
+        """Give every tool call without a result its result: in Anthropic's messages, OpenAI's, and OpenAI's flat items.
+
+        A tool with a `state_probe` is asked whether the call was carried out; of all others the outcome is unknown, and
+        the model is told to check. `files` are marks from `file_marks`, or bare paths (then only missing files are
+        noticed); paths in the `file_arguments` of the calls are checked too. `plan` holds steps as the agent keeps
+        them: names, or mappings of `name`, `status` (`done`, `failed`, or anything else for to do) and `tool_use_id`.
+
+        The result has the whole `messages`, what was `filled` and `dropped`, `files_gone`, `files_changed`, the `plan`,
+        and a `briefing` for the model. Never raises for what the messages hold.
+        Rules: docs/runtime/tools.md#taking-up-a-conversation-that-broke-off
+
+        >>> call = {"type": "tool_use", "id": "1", "name": "pay", "input": {}}
+        >>> messages = [{"role": "user", "content": "Pay."}, {"role": "assistant", "content": [call]}]
+        >>> resumed = ToolRegistry(recovery).resume(messages)
+        >>> [(result.tool_use_id, result.detail == "interrupted") for result in resumed.filled]
+        [('1', True)]
+        """
+        from recovery_ops.runtime.tools import transcripts
+
+        return transcripts.resume(self, messages, files, plan)
+
+    async def resume_async(
+        self,
+        messages: Sequence[Message],
+        *,
+        files: Mapping[str, str] | Iterable[str] = (),
+        plan: Iterable[object] = (),
+    ) -> Resumed:
+        """`resume` where probes are async."""
+        from recovery_ops.runtime.tools import transcripts
+
+        return await transcripts.resume_async(self, messages, files, plan)
+
+    @staticmethod
+    def file_marks(paths: Iterable[str | os.PathLike[str]]) -> dict[str, str]:
+        """A mark of each file's content, to be saved with a conversation and given to `resume`; `gone` for no file."""
+        from recovery_ops.runtime.tools import transcripts
+
+        return transcripts.file_marks(paths)

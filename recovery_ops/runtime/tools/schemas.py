@@ -13,7 +13,7 @@ from importlib import import_module
 from itertools import islice
 from typing import Any, get_type_hints
 
-from recovery_ops.runtime.errors import NotConfigured, SchemaMismatch
+from recovery_ops.runtime.errors import ConfigurationError, SchemaMismatch
 
 _MOST_FAULTS = 3
 _LONGEST_FAULT = 300
@@ -24,14 +24,14 @@ Faults = Callable[[object], list[str]]
 
 
 def fitting(schema: Mapping[str, Any], whose: str) -> Faults:
-    """The check of a schema. NotConfigured if it is no JSON Schema; `whose` names it in that error.
+    """The check of a schema. ConfigurationError if it is no JSON Schema; `whose` names it in that error.
 
     References to other documents are never fetched: a value that needs one does not fit.
     """
     try:
         json.dumps(schema)
     except (TypeError, ValueError, RecursionError) as error:
-        raise NotConfigured(f"{whose} is not JSON: {error}") from error
+        raise ConfigurationError(f"{whose} is not JSON: {error}") from error
     try:
         jsonschema = import_module("jsonschema")
         nothing_outside = import_module("referencing").Registry()
@@ -41,7 +41,7 @@ def fitting(schema: Mapping[str, Any], whose: str) -> Faults:
     try:
         kind.check_schema(schema)
     except jsonschema.SchemaError as error:
-        raise NotConfigured(f"{whose} is not a JSON Schema: {error.message[:_LONGEST_FAULT]}") from error
+        raise ConfigurationError(f"{whose} is not a JSON Schema: {error.message[:_LONGEST_FAULT]}") from error
     validator = kind(schema, registry=nothing_outside)
 
     def faults(value: object) -> list[str]:

@@ -1,7 +1,6 @@
 """Takes up a conversation that broke off: every tool call gets its result, and what changed meanwhile is named.
 
-taken_up = resume(messages, registry=registry, files=saved_marks, plan=saved_plan)
-messages = taken_up.messages + ([{"role": "user", "content": taken_up.briefing}] if taken_up.briefing else [])
+`ToolRegistry.resume` and `ToolRegistry.resume_async` lead here.
 """
 
 from __future__ import annotations
@@ -12,22 +11,32 @@ import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
-from recovery_ops.rules.facts import ToolErrorReturned
-from recovery_ops.rules.records import dataclass
-from recovery_ops.rules.tools import resuming
+from recovery_ops.rules.events import ToolErrorReturned
+from recovery_ops.rules.lazy_dataclass import dataclass
+from recovery_ops.rules.tools import resume as resuming
+from recovery_ops.rules.tools.result_text import shown
 from recovery_ops.rules.tools.results import Detail, ToolResult, plain_name
-from recovery_ops.rules.tools.resuming import PlanStep, restored_plan
-from recovery_ops.rules.tools.showing import shown
-from recovery_ops.rules.tools.transcript import Message, ToolUse, endings, made_whole, tool_uses_in, unanswered
-from recovery_ops.runtime.errors import NotConfigured
+from recovery_ops.rules.tools.resume import PlanStep, restored_plan
+from recovery_ops.rules.tools.transcript import (
+    Message,
+    ToolUse,
+    begun_by_user,
+    endings,
+    made_whole,
+    tool_uses_in,
+    unanswered,
+)
+from recovery_ops.runtime.drivers import Work, drive, drive_async
+from recovery_ops.runtime.errors import ConfigurationError
 from recovery_ops.runtime.operation import ATTEMPT, Attempt
-from recovery_ops.runtime.run import CURRENT
-from recovery_ops.runtime.tools.building import Tool
-from recovery_ops.runtime.tools.calls import drive, drive_async
-from recovery_ops.runtime.tools.permission import Work, hook_failed
-from recovery_ops.runtime.tools.registry import ToolRegistry
+from recovery_ops.runtime.run_context import current_scope
+from recovery_ops.runtime.tools.permission import hooks_of
 from recovery_ops.runtime.tools.schemas import read_arguments
+from recovery_ops.runtime.tools.tool import Tool
+from recovery_ops.runtime.tools.toolbox import Toolbox
 
+Files = Mapping[str, str] | Iterable[str]
+"""Marks by path, or bare paths."""
 GONE = "gone"
 _CHUNK_BYTES = 1 << 20
 
@@ -51,35 +60,27 @@ class Resumed:
 
 
 def file_marks(paths: Iterable[str | os.PathLike[str]]) -> dict[str, str]:
-    """A mark of each file's content, to be saved with a conversation and given to `resume`; `gone` where none is."""
+    """A mark of each file's content; `gone` where there is none."""
     return {os.fspath(path): _mark(os.fspath(path)) for path in paths}
 
 
 def resume(
+    registry: Toolbox,
     messages: Sequence[Message],
-    *,
-    registry: ToolRegistry | None = None,
-    files: Mapping[str, str] | Iterable[str] = (),
-    plan: Iterable[object] = (),
+    files: Files,
+    plan: Iterable[object],
 ) -> Resumed:
-    """Find every tool call without a result and give it one: Anthropic's messages, OpenAI's, and OpenAI's flat items.
-
-    A tool of the `registry` with a `state_probe` is asked whether the call was carried out; of all others the outcome
-    is unknown, and the model is told to check. `files` are marks from `file_marks`, or bare paths (then only those
-    that are gone are noticed); paths in the `file_arguments` of the calls are looked at too. `plan` holds steps as
-    the agent keeps them (see `rules.resuming.plan_step_of`). Never raises for what the messages hold.
-    """
+    """Give every tool call without a result its result."""
     missing = unanswered(messages)
     filled = [drive(_filling(registry, use)) for use in missing]
     return _resumed(messages, filled, registry, files, plan)
 
 
 async def resume_async(
+    registry: Toolbox,
     messages: Sequence[Message],
-    *,
-    registry: ToolRegistry | None = None,
-    files: Mapping[str, str] | Iterable[str] = (),
-    plan: Iterable[object] = (),
+    files: Files,
+    plan: Iterable[object],
 ) -> Resumed:
     """`resume` where probes are async."""
     missing = unanswered(messages)
@@ -90,15 +91,15 @@ async def resume_async(
 def _resumed(
     messages: Sequence[Message],
     filled: list[ToolResult],
-    registry: ToolRegistry | None,
-    files: Mapping[str, str] | Iterable[str],
+    registry: Toolbox,
+    files: Files,
     plan: Iterable[object],
 ) -> Resumed:
     repair = made_whole(messages, filled)
     gone, changed = _files(messages, registry, files)
     steps = restored_plan(plan, endings(messages), filled)
     return Resumed(
-        messages=repair.messages,
+        messages=begun_by_user(repair.messages),
         filled=tuple(filled),
         dropped=repair.dropped,
         files_gone=gone,
@@ -108,24 +109,24 @@ def _resumed(
     )
 
 
-def _filling(registry: ToolRegistry | None, use: ToolUse) -> Generator[Work, Any, ToolResult]:
+def _filling(registry: Toolbox, use: ToolUse) -> Generator[Work, Any, ToolResult]:
     """The result for one call: what its tool's own probe says, or that nobody knows."""
-    tool = registry.get(use.name) if registry is not None else None
+    tool = registry.get(use.name)
     result = resuming.interrupted(use.id, use.name)
-    if registry is None or tool is None:
+    if tool is None:
         return result
     probe = tool.more.get("state_probe")
     if probe is not None:
         answer = yield from _probed(registry, tool, use, probe)
         if answer is not None:
             return _found(tool, use, answer)
-    fact = ToolErrorReturned(
+    event = ToolErrorReturned(
         operation=tool.name,
         tool=tool.name,
         call_id=plain_name(use.id) if use.id else None,
         message=Detail.INTERRUPTED.value,
     )
-    registry.recovery.emit(fact, CURRENT.get(), source=tool.source)
+    registry.recovery.emit(event, current_scope(), source=tool.source)
     return result
 
 
@@ -136,15 +137,13 @@ def _found(tool: Tool, use: ToolUse, answer: object) -> ToolResult:
     return resuming.found_done(use.id, tool.name, told)
 
 
-def _probed(
-    registry: ToolRegistry, tool: Tool, use: ToolUse, probe: Callable[..., Any]
-) -> Generator[Work, Any, object]:
+def _probed(registry: Toolbox, tool: Tool, use: ToolUse, probe: Callable[..., Any]) -> Generator[Work, Any, object]:
     """What the probe says; None where it cannot tell, or fails. It sees the idempotency key that the call had."""
     make_key = tool.more.get("idempotency_key")
     try:
         arguments = read_arguments(use.arguments)
         key = make_key(**arguments) if make_key is not None else None
-        token = ATTEMPT.set(Attempt(tool.name, idempotency_key=key))
+        token = ATTEMPT.set(Attempt(tool.name, idempotency_key=key).keyed())
         try:
             answer: object = yield lambda: probe(**arguments)
         finally:
@@ -152,16 +151,14 @@ def _probed(
         if inspect.isawaitable(answer):
             if inspect.iscoroutine(answer):
                 answer.close()
-            raise NotConfigured(f"the state_probe of {tool.name} is async: await resume_async")
+            raise ConfigurationError(f"the state_probe of {tool.name} is async: await resume_async")
     except Exception as error:
-        hook_failed(registry.recovery, CURRENT.get(), tool, "state_probe", error)
+        hooks_of(registry.recovery, current_scope(), tool).failed("state_probe", error)
         return None
     return answer
 
 
-def _files(
-    messages: Sequence[Message], registry: ToolRegistry | None, files: Mapping[str, str] | Iterable[str]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _files(messages: Sequence[Message], registry: Toolbox, files: Files) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The files that are gone, and those that changed."""
     known = dict(files) if isinstance(files, Mapping) else dict.fromkeys(files, "")
     for path in _paths_in(messages, registry):
@@ -171,11 +168,11 @@ def _files(
     return tuple(gone), tuple(changed)
 
 
-def _paths_in(messages: Sequence[Message], registry: ToolRegistry | None) -> list[str]:
+def _paths_in(messages: Sequence[Message], registry: Toolbox) -> list[str]:
     """The paths in the arguments that tools have declared to be paths."""
     found: dict[str, None] = {}
     for use in (use for message in messages for use in tool_uses_in(message)):
-        tool = registry.get(use.name) if registry is not None else None
+        tool = registry.get(use.name)
         names = tool.more.get("file_arguments", ()) if tool is not None else ()
         if names:
             arguments = _arguments_of(use)

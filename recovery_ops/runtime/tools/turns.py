@@ -1,7 +1,6 @@
 """All tool calls of one turn of the model: exactly one result for each, in order, however the turn ends.
 
-results = run_tools(registry, tool_uses_in(answer))
-messages.append({"role": "user", "content": [result.as_anthropic() for result in results]})
+`ToolRegistry.run_tools` and its twins lead here.
 """
 
 from __future__ import annotations
@@ -14,39 +13,19 @@ from typing import Self
 from recovery_ops.rules.tools import outcomes as tool_outcomes
 from recovery_ops.rules.tools.results import ToolResult
 from recovery_ops.rules.tools.transcript import tool_use_of
-from recovery_ops.runtime.concurrency.together import Job, run_together
-from recovery_ops.runtime.errors import RunStopped
-from recovery_ops.runtime.signals import classify
-from recovery_ops.runtime.tools.calls import Calling, drive, drive_async
-from recovery_ops.runtime.tools.registry import ToolRegistry
+from recovery_ops.runtime.aio.task_group import Job, run_together
+from recovery_ops.runtime.control_flow import is_control_flow
+from recovery_ops.runtime.drivers import drive, drive_async
+from recovery_ops.runtime.error_signals import classify
+from recovery_ops.runtime.errors import StopRun
+from recovery_ops.runtime.tools.calls import Calling
+from recovery_ops.runtime.tools.toolbox import Toolbox
 
 _log = logging.getLogger(__name__)
 
 
-def run_tool(registry: ToolRegistry, tool_use: object, *, into: list[ToolResult] | None = None) -> ToolResult:
-    """The result of one tool call, in this thread; see `run_tools`."""
-    return run_tools(registry, [tool_use], into=into)[0]
-
-
-async def run_tool_async(
-    registry: ToolRegistry, tool_use: object, *, into: list[ToolResult] | None = None
-) -> ToolResult:
-    """The result of one tool call, in this task; see `run_tools_async`."""
-    return (await run_tools_async(registry, [tool_use], into=into))[0]
-
-
-def run_tools(
-    registry: ToolRegistry, tool_uses: Iterable[object], *, into: list[ToolResult] | None = None
-) -> list[ToolResult]:
-    """One result for each call of a turn, in order, made one after the other in this thread.
-
-    A call is a block of Anthropic's, a call of OpenAI's (mappings or the libraries' own objects), or a `ToolUse`.
-    Async handlers get a loop of their own; where one is running, use `run_tools_async`.
-
-    Failures of tools are results. Raised are only the terminal stop (RunStopped: upstream permission, a required tool
-    that is away, a guard of the run), and cancels and interrupts, which are the caller's own. Before anything is
-    raised every call has its result: `into`, a list of the caller's, receives them, and RunStopped has them too.
-    """
+def run_tools(registry: Toolbox, tool_uses: Iterable[object], into: list[ToolResult] | None) -> list[ToolResult]:
+    """One result for each call of a turn, in order, made one after the other in this thread."""
     turn = Turn(registry, tool_uses, into)
     with turn:
         for index in turn:
@@ -54,24 +33,17 @@ def run_tools(
             try:
                 result = drive(calling.steps())
             except Exception as error:
+                if is_control_flow(error, registry.recovery.control_flow):
+                    raise
                 result = turn.broken(index, error)
             turn.put(index, result)
     return turn.results
 
 
 async def run_tools_async(
-    registry: ToolRegistry,
-    tool_uses: Iterable[object],
-    *,
-    into: list[ToolResult] | None = None,
-    at_once: int = 8,
+    registry: Toolbox, tool_uses: Iterable[object], into: list[ToolResult] | None, *, at_once: int
 ) -> list[ToolResult]:
-    """Like `run_tools`, in this task, under asyncio or trio.
-
-    Calls that stand side by side and do no harm when done twice (`is_destructive=False`) run together, at most so many
-    at once; a destructive one runs alone, after those before it. Handlers that are not async run in threads: a
-    deadline or a cancel ends the waiting for them, not the thread.
-    """
+    """One result for each call of a turn, in order, in this task; at most `at_once` calls run together."""
     turn = Turn(registry, tool_uses, into)
     with turn:
         for group in turn.groups():
@@ -87,6 +59,8 @@ def _job(turn: Turn, index: int) -> Job:
         try:
             result = await drive_async(calling.steps())
         except Exception as error:
+            if is_control_flow(error, turn.registry.recovery.control_flow):
+                raise
             result = turn.broken(index, error)
         turn.put(index, result)
         return calling.stop is not None
@@ -100,10 +74,10 @@ class Turn:
     Iterating gives the calls that are still to be made, and ends where the run does.
     """
 
-    def __init__(self, registry: ToolRegistry, tool_uses: Iterable[object], into: list[ToolResult] | None) -> None:
+    def __init__(self, registry: Toolbox, tool_uses: Iterable[object], into: list[ToolResult] | None) -> None:
         self.registry = registry
         self.uses = [tool_use_of(one) for one in tool_uses]
-        self.stop: RunStopped | None = None
+        self.stop: StopRun | None = None
         self._into = into
         self._found: list[ToolResult | None] = [None] * len(self.uses)
         self._callings: list[Calling | None] = [None] * len(self.uses)
@@ -123,7 +97,7 @@ class Turn:
         group: list[int] = []
         for index, use in enumerate(self.uses):
             tool = self.registry.get(use.name)
-            if tool is not None and self.registry.caution_of(tool).is_destructive:
+            if tool is not None and not self.registry.caution_of(tool).idempotent:
                 yield from ([group] if group else [])
                 yield [index]
                 group = []
@@ -147,7 +121,9 @@ class Turn:
     def broken(self, index: int, error: Exception) -> ToolResult:
         """A defect of ours, or of a caller's object that we had to look at, must not cost the transcript a result."""
         _log.warning("recovery-ops could not settle the result of %s", self.uses[index].name, exc_info=error)
-        return tool_outcomes.failed(self.uses[index], classify(error))
+        tool = self.registry.get(self.uses[index].name)
+        bypass_allowed = tool is None or self.registry.caution_of(tool).bypass_allowed
+        return tool_outcomes.failed(self.uses[index], classify(error), bypass_allowed=bypass_allowed)
 
     def __enter__(self) -> Self:
         return self

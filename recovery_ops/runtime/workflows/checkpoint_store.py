@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from recovery_ops.rules.records import dataclass
+from recovery_ops.rules.lazy_dataclass import dataclass
 
 
 class Progress(StrEnum):
@@ -62,33 +63,49 @@ class Holder(NamedTuple):
     until: float
 
 
-class CheckpointStore(Protocol):
-    """What a store must do. Threads share it; times are seconds since the epoch; trouble is CheckpointFailed.
+class CheckpointStore(ABC):
+    """The base of a store for workflows, such as one in your database; the default is an SQLite file.
 
-    `write` is the one place that keeps the promise: in one atomic step it looks whether `owner` still has the lease
-    and the step is not finished, and only then writes.
+    Threads share a store; times are seconds since the epoch; trouble is CheckpointError. `Record` and `LeaseHolder` are
+    the types of what it returns. `write` keeps the promise: in one atomic step it checks that `owner` still has the
+    lease and that the step is not finished, and only then writes. Rules: docs/runtime/workflows.md
+
+    >>> store = Workflow("refund", "order-7", recovery=recovery).store
+    >>> isinstance(store, CheckpointStore)
+    True
     """
 
+    Record = StepRecord
+    LeaseHolder = Holder
+
+    @abstractmethod
     def acquire(self, flow: Flow, owner: str, *, now: float, lease_s: float) -> Holder | None:
         """Take the lease if it is free, expired, the owner's own, or its process is dead. None: it is the owner's."""
 
+    @abstractmethod
     def renew(self, flow: Flow, owner: str, *, now: float, lease_s: float) -> bool:
         """Prolong it; False when it is another's."""
 
+    @abstractmethod
     def release(self, flow: Flow, owner: str) -> None:
         """Give it back."""
 
+    @abstractmethod
     def read(self, flow: Flow, step: str) -> StepRecord | None:
         """What is known of a step."""
 
+    @abstractmethod
     def write(self, flow: Flow, owner: str, record: StepRecord) -> bool:
         """Keep it durably; False, and nothing changed, when the lease is another's or the step is finished."""
 
+    @abstractmethod
     def steps(self, flow: Flow) -> tuple[StepRecord, ...]:
         """Every step, in the order in which they were first begun."""
 
+    @abstractmethod
     def forget(self, flow: Flow) -> None:
         """Drop everything about it."""
 
+    @abstractmethod
     def redeem(self, token_id: str, *, now: float) -> bool:
         """True for the first who asks with this id, ever."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from recovery_ops.runtime.errors import CheckpointFailed, NotConfigured
+from recovery_ops.runtime.errors import CheckpointError, ConfigurationError
 
 _PICKLES = frozenset({"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"})
 _DEEPEST = 100
@@ -56,37 +55,30 @@ def checked_codec(codec: Codec | None) -> Codec:
     home = getattr(codec, "__module__", None) or getattr(codec, "__name__", "")
     named = str(getattr(codec, "name", ""))
     if {str(home).partition(".")[0], str(getattr(codec, "__name__", "")).partition(".")[0], named} & _PICKLES:
-        raise NotConfigured("checkpoints are never pickled, reading a pickle runs code: give a codec of plain data")
+        raise ConfigurationError(
+            "checkpoints are never pickled, reading a pickle runs code: give a codec of plain data"
+        )
     if not named or not callable(getattr(codec, "encode", None)) or not callable(getattr(codec, "decode", None)):
-        raise NotConfigured("a codec has a name, encode(value) -> bytes and decode(bytes) -> value")
+        raise ConfigurationError("a codec has a name, encode(value) -> bytes and decode(bytes) -> value")
     return codec
 
 
 def encoded(codec: Codec, value: Any, what: str) -> bytes:
-    """The bytes of a value; CheckpointFailed says what cannot be stored, and what to do."""
+    """The bytes of a value; CheckpointError says what cannot be stored, and what to do."""
     try:
         return codec.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise CheckpointFailed(f"{what} cannot be stored as {codec.name}: {error}") from error
+        raise CheckpointError(f"{what} cannot be stored as {codec.name}: {error}") from error
 
 
 def decoded(codec: Codec, content: bytes, written_as: str, what: str) -> Any:
     """The value of stored bytes."""
     if written_as != codec.name:
-        raise CheckpointFailed(f"{what} was stored as {written_as}: resume it with that codec, not with {codec.name}")
+        raise CheckpointError(f"{what} was stored as {written_as}: resume it with that codec, not with {codec.name}")
     try:
         return codec.decode(content)
     except (TypeError, ValueError, KeyError) as error:
-        raise CheckpointFailed(f"{what} cannot be read as {codec.name}: {error}") from error
-
-
-def digest(*parts: str | bytes) -> str:
-    """40 hexadecimal digits that tell these parts from any others."""
-    sum_ = hashlib.sha256()
-    for part in parts:
-        content = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-        sum_.update(len(content).to_bytes(8, "big") + content)
-    return sum_.hexdigest()[:40]
+        raise CheckpointError(f"{what} cannot be read as {codec.name}: {error}") from error
 
 
 def _fault(value: object, path: str, depth: int) -> str:

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 
 from recovery_ops.runtime import forks
 from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.errors import CheckpointFailed, WorkflowHeld
+from recovery_ops.runtime.errors import CheckpointError, WorkflowLocked
 from recovery_ops.runtime.workflows.checkpoint_store import CheckpointStore, Flow
 
 _RENEWALS_PER_LEASE = 3
 
 
-class Lease:
+class Lease(forks.InChild):
     """Taken by the first `enter`, given back by the last `leave`, renewed in between by a daemon thread.
 
     `lease_s` is how long an owner that has stopped renewing is waited for. Thread-safe; in a forked child it is
@@ -39,8 +39,13 @@ class Lease:
         self._is_lost = False
         self._stop: threading.Event | None = None
 
+    @property
+    def is_entered(self) -> bool:
+        """Whether this process takes part in it."""
+        return self._entered > 0
+
     def enter(self) -> None:
-        """Take part in it. Raises WorkflowHeld while somebody else has it, or once somebody else has taken it."""
+        """Take part in it. Raises WorkflowLocked while somebody else has it, or once somebody else has taken it."""
         with self._lock:
             if self._entered and self._is_lost:
                 raise self.held()
@@ -58,28 +63,22 @@ class Lease:
                 return
             if self._stop is not None:
                 self._stop.set()
-            with contextlib.suppress(CheckpointFailed):  # then it expires
+            with contextlib.suppress(CheckpointError):  # then it expires
                 self._store.release(self.flow, self.owner)
 
     def renew(self) -> bool:
         """Prolong it; False once it is another's."""
         try:
             is_mine = self._store.renew(self.flow, self.owner, now=self._clock.wall(), lease_s=self._lease_s)
-        except CheckpointFailed:
+        except CheckpointError:
             return True  # a disk that is full or busy now may not be so the next time; the lease outlives two of these
         self._is_lost = not is_mine
         return is_mine
 
-    def held(self, owner: str = "", until: float | None = None) -> WorkflowHeld:
+    def held(self, owner: str = "", until: float | None = None) -> WorkflowLocked:
         """The error for it being another's."""
         at = None if until is None else datetime.fromtimestamp(until, UTC)
-        return WorkflowHeld(self.flow.workflow, self.flow.workflow_id, owner=owner, until=at)
-
-    def before_fork(self) -> None:
-        """Nothing is held open."""
-
-    def after_fork_in_parent(self) -> None:
-        """Nothing was given up."""
+        return WorkflowLocked(self.flow.workflow, self.flow.workflow_id, owner=owner, until=at)
 
     def after_fork_in_child(self) -> None:
         """The parent runs it."""

@@ -14,40 +14,50 @@ and not finished is asked `already_done` first, and else runs again with the sam
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 from urllib.parse import quote, unquote
 
-from recovery_ops.rules.facts import Fact
-from recovery_ops.runtime.concurrency.awaiting import is_async
-from recovery_ops.runtime.concurrency.finishing import to_its_end
-from recovery_ops.runtime.errors import NotConfigured, RecoveryError
-from recovery_ops.runtime.operation import ATTEMPT, Attempt
-from recovery_ops.runtime.places import checkpoint_path
-from recovery_ops.runtime.recovery import Recovery, in_force
-from recovery_ops.runtime.run import CURRENT
+from recovery_ops.rules.events import Event
+from recovery_ops.runtime.aio.awaitables import is_async
+from recovery_ops.runtime.aio.shielded import to_its_end
+from recovery_ops.runtime.client import Recovery
+from recovery_ops.runtime.control_flow import is_control_flow
+from recovery_ops.runtime.default_client import in_force
+from recovery_ops.runtime.drivers import Blocking, Invoke, Steps, drive, drive_async
+from recovery_ops.runtime.errors import ConfigurationError, RecoveryError
+from recovery_ops.runtime.files import checkpoint_path
+from recovery_ops.runtime.operation import Attempt
+from recovery_ops.runtime.run_context import current_scope
 from recovery_ops.runtime.workflows.checkpoint_store import CheckpointStore, Flow, StepRecord
 from recovery_ops.runtime.workflows.codec import Codec, checked_codec
 from recovery_ops.runtime.workflows.lease import Lease
-from recovery_ops.runtime.workflows.stepping import Found, Stepping
+from recovery_ops.runtime.workflows.steps import Found, Step, Stepping
 
 P = ParamSpec("P")
 R = TypeVar("R")
-__all__ = ["Found", "Workflow"]
 
 
 class Workflow:
-    """One execution of a workflow: `name`, and `workflow_id`, what it is done for (an order, a ticket, a request).
+    """One execution of a job in steps that survives the death of its process: `name`, and `workflow_id`, what it is
+    done for.
 
     `with` (or `async with`) holds the lease for the whole of it: no other process can run it meanwhile. Without, each
-    step takes the lease for itself. `store` defaults to an SQLite file of the service in the state directory; `codec`
-    to JSON, pickles are refused; `lease_s` is how long a process that hangs is waited for (one that died is not);
-    `recovery` to that of the run, else the process's own.
+    step takes the lease for itself. `store` is by default an SQLite file of the service in the state directory; `codec`
+    is JSON, pickles are refused; `lease_s` is how many seconds a process that hangs is waited for (one that died is
+    not); `recovery` is that of the run, else the process's own.
 
     What a step returns is what its checkpoint says, on the first run as on every other: tuples come back as lists.
     Every RecoveryError raised inside carries `resume_id`; other errors are given a note. Thread-safe; asyncio or trio.
+    WorkflowLocked, StepChanged, CheckpointError. Rules: docs/runtime/workflows.md
+
+    >>> def run():
+    ...     with Workflow("refund", "order-7", recovery=recovery) as flow:
+    ...         return flow.step("pay", lambda amount: print("paid") or amount, 40)
+    >>> run(), run()  # the second run reads the result
+    paid
+    (40, 40)
     """
 
     def __init__(
@@ -61,7 +71,7 @@ class Workflow:
         lease_s: float = 30.0,
     ) -> None:
         if not name or not workflow_id or lease_s <= 0:
-            raise NotConfigured("a workflow has a name, an id, and a lease of more than 0 s")
+            raise ConfigurationError("a workflow has a name, an id, and a lease of more than 0 s")
         self.name = name
         self.workflow_id = workflow_id
         self.codec = checked_codec(codec)
@@ -69,7 +79,7 @@ class Workflow:
         identity = self._recovery.identity
         if store is None:
             # SQLite is loaded for those who keep something in it.
-            from recovery_ops.runtime.workflows.checkpoints import store_at
+            from recovery_ops.runtime.workflows.sqlite_checkpoints import store_at
 
             store = store_at(checkpoint_path(identity.instance, directory=identity.directory))
         self.store = store
@@ -77,7 +87,8 @@ class Workflow:
         self._lease = Lease(
             self.store, self._flow, instance=identity.instance.instance, clock=self._recovery.clock, lease_s=lease_s
         )
-        self._stepping = Stepping(self.store, self._lease, self.codec, self._recovery.clock, self._emit)
+        control_flow = self._recovery.control_flow
+        self._stepping = Stepping(self.store, self._lease, self.codec, self._recovery.clock, self._emit, control_flow)
 
     @property
     def resume_id(self) -> str:
@@ -113,36 +124,23 @@ class Workflow:
         identity: Any = None,
         **kwargs: Any,
     ) -> R:
-        """Do `function(*args, **kwargs)` once in the life of the workflow; later it is read.
+        """Call `function(*args, **kwargs)` once in the life of the workflow; in later runs return its stored result.
 
-        `already_done`, called with the same arguments before the step is run, says whether it was done without our
-        knowing: None when not, else the result (`Found(result)` where that may be None). `identity` stands for the
-        arguments where they cannot be stored: two runs with the same identity mean the same thing.
+        `already_done`, called with the same arguments before the step is run, says whether it was done without a
+        checkpoint: None when not, else the result (`Workflow.found(result)` where that may be None). `identity` stands
+        for the arguments where they cannot be stored: two runs with the same identity mean the same thing.
 
         A step should have one effect: `attempt().idempotency_key`, made from the workflow, the step and its input, is
-        one key, also inside the guarded operations it calls. Raises what the function raises (the error is recorded,
-        the step can be resumed), StepChanged, WorkflowHeld, CheckpointFailed.
+        one key. Each guarded operation that it calls has a key of its own, the same in every run. Raises what the
+        function raises (the error is recorded, the step can be resumed), StepChanged, WorkflowLocked, CheckpointError,
+        and ConfigurationError for the name of a step that was done in this run: it would be skipped. A run is one
+        `with`, or the life of this object without one; a failure begins it again.
         """
         for one in (function, already_done):
             if is_async(one):
-                raise NotConfigured(f"step {step} calls something async: use step_async")
-        stepping = self._stepping
-        with self, stepping.exclusively(step):
-            now = stepping.begin(step, args, kwargs, identity, has_probe=already_done is not None)
-            if now.is_done:
-                return cast("R", now.value)
-            token = ATTEMPT.set(Attempt(number=now.attempts, idempotency_key=now.key))
-            try:
-                found = already_done(*args, **kwargs) if already_done is not None else None
-                if found is None:
-                    stepping.started(now)
-                    found = Found(function(*args, **kwargs))
-            except BaseException as error:
-                stepping.failed(now, error)
-                raise
-            finally:
-                ATTEMPT.reset(token)
-            return cast("R", stepping.finished(now, found))
+                raise ConfigurationError(f"step {step} calls something async: use step_async")
+        with _Part(self):
+            return cast("R", drive(self._stepped(step, function, args, kwargs, already_done, identity)))
 
     @overload
     async def step_async(
@@ -179,24 +177,35 @@ class Workflow:
         **kwargs: Any,
     ) -> Any:
         """`step` for tasks; the callables may be async or not. A cancel never parts an effect from its checkpoint."""
-        stepping = self._stepping
-        async with self:
-            with stepping.exclusively(step):
-                now = await to_its_end(stepping.begin, step, args, kwargs, identity, has_probe=already_done is not None)
-                if now.is_done:
-                    return now.value
-                token = ATTEMPT.set(Attempt(number=now.attempts, idempotency_key=now.key))
-                try:
-                    found = await _awaited(already_done(*args, **kwargs)) if already_done is not None else None
-                    if found is None:
-                        await to_its_end(stepping.started, now)
-                        found = Found(await _awaited(function(*args, **kwargs)))
-                except BaseException as error:
-                    await to_its_end(stepping.failed, now, error)
-                    raise
-                finally:
-                    ATTEMPT.reset(token)
-                return await to_its_end(stepping.finished, now, found)
+        async with _Part(self):
+            return await drive_async(self._stepped(step, function, args, kwargs, already_done, identity))
+
+    def _stepped(
+        self,
+        step: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        already_done: Callable[..., Any] | None,
+        identity: Any,
+    ) -> Steps[Any]:
+        stepping, has_probe = self._stepping, already_done is not None
+        with stepping.exclusively(step):
+            now = yield Blocking(functools.partial(stepping.begin, step, args, kwargs, identity, has_probe=has_probe))
+            if now.is_done:
+                return now.value
+            try:
+                found = None
+                if already_done is not None:
+                    found = yield Invoke(already_done, args, kwargs, attempt=_begun(now))
+                if found is None:
+                    yield Blocking(functools.partial(stepping.started, now))
+                    # A new attempt: the calls of `already_done` take no ordinals away.
+                    found = Found((yield Invoke(function, args, kwargs, attempt=_begun(now))))
+            except BaseException as error:
+                yield Blocking(functools.partial(stepping.failed, now, error))
+                raise
+            return (yield Blocking(functools.partial(stepping.finished, now, found)))
 
     def as_step(
         self,
@@ -227,18 +236,34 @@ class Workflow:
         """Every step so far, in the order in which they were first begun, with errors and attempts."""
         return self.store.steps(self._flow)
 
+    @staticmethod
+    def found(value: Any) -> Found:
+        """What an `already_done` returns where the result that it found may be None.
+
+        >>> Workflow.found(None).value is None
+        True
+        """
+        return Found(value)
+
     def forget(self) -> None:
-        """Drop every checkpoint of this execution: done again, it would do everything again."""
+        """Drop every checkpoint of this execution: run again, it does everything again."""
         with self:
             self.store.forget(self._flow)
+            self._stepping.begin_run()
 
     def __enter__(self) -> Self:
+        if not self._lease.is_entered:
+            self._stepping.begin_run()
+        self.enter()
+        return self
+
+    def enter(self) -> None:
+        """Take part in the run that is under way, or take the lease for a part of one."""
         try:
             self._lease.enter()
         except RecoveryError as error:
             self._mark(error)
             raise
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -247,11 +272,18 @@ class Workflow:
         self._lease.leave()
 
     async def __aenter__(self) -> Self:
+        if not self._lease.is_entered:
+            self._stepping.begin_run()
+        await self.enter_async()
+        return self
+
+    async def enter_async(self) -> None:
+        """`enter` for tasks."""
         has_entered = False
 
         def enter() -> None:
             nonlocal has_entered
-            self.__enter__()
+            self.enter()
             has_entered = True
 
         try:
@@ -260,7 +292,6 @@ class Workflow:
             if has_entered:
                 self._lease.leave()
             raise
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -271,14 +302,37 @@ class Workflow:
         """Tell whoever handles the error how to go on."""
         if isinstance(error, RecoveryError):
             error.resume_id = error.resume_id or self.resume_id
-        elif isinstance(error, Exception):
+        elif isinstance(error, Exception) and not is_control_flow(error, self._recovery.control_flow):
             note = f"workflow {self.name} can be resumed: {self.resume_id}"
             if note not in getattr(error, "__notes__", ()):
                 error.add_note(note)
 
-    def _emit(self, fact: Fact) -> None:
-        self._recovery.emit(fact, CURRENT.get())
+    def _emit(self, event: Event) -> None:
+        self._recovery.emit(event, current_scope())
 
 
-async def _awaited(value: Any) -> Any:
-    return await value if inspect.isawaitable(value) else value
+class _Part:
+    """The lease for one step; unlike `with workflow` it begins no new run."""
+
+    def __init__(self, workflow: Workflow) -> None:
+        self._workflow = workflow
+
+    def __enter__(self) -> None:
+        self._workflow.enter()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._workflow.__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> None:
+        await self._workflow.enter_async()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._workflow.__aexit__(kind, error, trace)
+
+
+def _begun(step: Step) -> Attempt:
+    return Attempt(number=step.attempts, idempotency_key=step.key).keyed()

@@ -11,8 +11,8 @@ from events.queries import breaker, breakers, fleet, instance_states, transition
 from events.queries import counted as counting
 from events.queries.breakers import providers_of, standing_of
 from events.queries.counted import in_flight
-from recovery_ops.rules.facts import BreakerRejected, DesiredStateApplied, DesiredStateRejected
-from recovery_ops.rules.words import Category, State, Trigger
+from recovery_ops.rules.enums import Category, State, Trigger
+from recovery_ops.rules.events import BreakerRejected, DesiredStateApplied, DesiredStateRejected
 from tests.support.stories import NOW, Story, ago, counted, failed, heartbeat, moved
 
 pytestmark = pytest.mark.django_db
@@ -35,11 +35,11 @@ def test_the_fleet_says_who_can_be_reached() -> None:
 def test_an_instance_says_what_it_obeys_and_how_its_outbox_stands() -> None:
     beat = heartbeat("draining", revision=41, config_hash="abc", outbox_pending=3, breakers_open=2, runs_in_flight=5)
     applied = DesiredStateApplied(revision=41, config_hash="abc", clamped=("max_retries",))
-    refused = DesiredStateRejected(revision=42, config_hash="def", reason="no such knob", kept_revision=41)
+    refused = DesiredStateRejected(revision=42, config_hash="def", reason="no such setting", kept_revision=41)
     Story().tell(applied, at=60).tell(refused, at=30).tell(beat, at=10).store()
     [row] = fleet("dev", now=NOW)
     assert (row.status, row.revision, row.config_hash, row.applied_at) == ("draining", 41, "abc", ago(60))
-    assert (row.rejected_revision, row.rejected_reason, row.clamped) == (42, "no such knob", ("max_retries",))
+    assert (row.rejected_revision, row.rejected_reason, row.clamped) == (42, "no such setting", ("max_retries",))
     assert (row.outbox_pending, row.breakers_open, row.runs_in_flight, row.heartbeat_age_s) == (3, 2, 5, 10.0)
 
 

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from events.moments import to_us
 from events.queries import Fleet, fleet_bins, fleet_lanes
-from recovery_ops.rules.words import State
+from recovery_ops.rules.enums import State
 from tests.support.stories import NOW, Story, ago, heartbeat, moved
 
 pytestmark = pytest.mark.django_db

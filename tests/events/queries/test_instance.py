@@ -7,7 +7,7 @@ import pytest
 from events.models import Agent
 from events.moments import from_us
 from events.queries.instance import last_events_of
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.enums import Category
 from tests.support.stories import Story, ago, failed, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("engine")]

@@ -28,7 +28,9 @@ from events.queries import (
     segments,
 )
 from events.queries.breakers import standing_of
-from recovery_ops.rules.words import State, Trigger
+from events.queries.fleet import FORGOTTEN_AFTER, NAMELESS
+from events.queries.lives import Life, presence_of
+from recovery_ops.rules.enums import State, Trigger
 from tests.support.stories import NOW, Story, ago, counted, heartbeat, moved
 
 pytestmark = pytest.mark.django_db
@@ -351,3 +353,28 @@ def test_a_fleet_that_is_silent_is_in_no_state() -> None:
     living(Story(), until=1000).tell(moved(State.CLOSED), at=5000).store()
     last = majority(segments("dev", **HOUR))["search_web"][-1]
     assert (last.state, last.known, last.unknown) == (None, 0, 1)
+
+
+DAY_US = FORGOTTEN_AFTER // timedelta(microseconds=1)
+
+
+@pytest.mark.parametrize(
+    ("instance", "stopped_us", "silence", "name", "ended_us"),
+    [
+        ("r-0", None, None, "r-0", None),
+        ("", 70, None, NAMELESS, 70),
+        ("r-0", None, (10, 10 + DAY_US), "r-0", None),
+        ("r-0", None, (10, 11 + DAY_US), "r-0", 10 + DAY_US),
+        ("r-0", 70, (10, 11 + DAY_US), "r-0", 70),
+    ],
+)
+def test_presence_ends_with_word_or_day_of_silence(
+    instance: str, stopped_us: int | None, silence: tuple[int, int] | None, name: str, ended_us: int | None
+) -> None:
+    life = Life(
+        agent_id=1, service="research", instance=instance, born_us=5, ended_us=stopped_us, heartbeat_interval_s=10.0
+    )
+    life.silences.extend([(6, 7), silence] if silence else [])
+    found = presence_of(life)
+    assert (found.name, found.born_us, found.ended_us) == (name, 5, ended_us)
+    assert found.silences == tuple(life.silences)

@@ -26,16 +26,16 @@ from events.partitions import make_ahead
 from events.queries import fleet_bins, moves
 from events.recoveries.summing import sum_days
 from recovery_ops.bench.questions import Place, questions
-from recovery_ops.control.actions.failures_due import keep_failures
-from recovery_ops.control.actions.quorum import keep_quorum
-from recovery_ops.control.escalations.due import keep_deadlines
-from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.models import Escalation
-from recovery_ops.control.notify.budgets import watch
-from recovery_ops.control.notify.telling import tell
-from recovery_ops.control.roles import Role
-from recovery_ops.rules.facts import Escalated, RunFinished
-from recovery_ops.rules.words import Category, RunStatus
+from recovery_ops.control.breakers.services.quorum import keep_quorum
+from recovery_ops.control.core.permissions import Role
+from recovery_ops.control.escalations.models import Escalation
+from recovery_ops.control.escalations.services.due import keep_deadlines
+from recovery_ops.control.escalations.services.opening import open_escalations
+from recovery_ops.control.issues.services.due import keep_failures
+from recovery_ops.control.notifications.retry_budgets import watch
+from recovery_ops.control.notifications.rules import tell
+from recovery_ops.rules.enums import Category, RunStatus
+from recovery_ops.rules.events import Escalated, RunFinished
 from tests.support.pages import PAGES, signed_in
 from tests.support.stories import NOW, Story, counted, failed
 

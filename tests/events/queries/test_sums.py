@@ -29,14 +29,14 @@ from events.queries import (
 from events.queries.sums import sums_earlier
 from events.summing import COUNTERS, SpanName, dimensions_digest
 from events.verification import differences, refold
-from recovery_ops.rules.facts import (
+from recovery_ops.rules.enums import Category, DelaySource, Family, State
+from recovery_ops.rules.events import (
     BreakerRejected,
     DegradationEnded,
     DegradationStarted,
     FallbackActivated,
     RetryScheduled,
 )
-from recovery_ops.rules.words import Category, DelaySource, Family, State
 from tests.support.stories import NOW, Story, ago, counted, failed, heartbeat, moved
 
 HOUR: dict[str, Any] = {"start": ago(3600), "end": NOW}

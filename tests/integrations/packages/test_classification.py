@@ -22,8 +22,8 @@ import urllib3
 from google import genai
 from google.genai import types
 
-from recovery_ops.rules.failures import Failure
-from recovery_ops.rules.words import Category, Evidence
+from recovery_ops.rules.classification.classify import Failure
+from recovery_ops.rules.enums import Category, Evidence
 from recovery_ops.runtime import classify
 from tests.integrations.packages.vendors import anthropic_error, openai_error, said
 from tests.support import misbehaving_server as misbehaving
@@ -270,7 +270,7 @@ WORDS: list[tuple[str, Reply, Category, Evidence]] = [
      Evidence.STRUCTURED_CODE),
     ("openai", said(404, openai_error("invalid_request_error", "model_not_found")), Category.NOT_FOUND,
      Evidence.STRUCTURED_CODE),
-    ("openai", said(400, openai_error("invalid_request_error", "content_filter")), Category.POLICY_DENIED,
+    ("openai", said(400, openai_error("invalid_request_error", "content_filter")), Category.CONTENT_REFUSED,
      Evidence.STRUCTURED_CODE),
     ("genai", google_error(429, "RESOURCE_EXHAUSTED"), Category.RATE_LIMITED, Evidence.STRUCTURED_CODE),
     ("genai", google_error(429, "RESOURCE_EXHAUSTED", details=({**QUOTA, "violations": [VIOLATED]},)),

@@ -12,8 +12,8 @@ import grpc.aio
 import pytest
 from mcp import MCPError
 
-from recovery_ops.rules.failures import Failure
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.classification.classify import Failure
+from recovery_ops.rules.enums import Category
 from recovery_ops.runtime import classify
 from tests.support import misbehaving_server as misbehaving
 

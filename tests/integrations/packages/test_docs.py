@@ -42,6 +42,7 @@ def test_an_example_runs(example: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_integration_has_an_example() -> None:
     folder = ROOT / "recovery_ops" / "runtime" / "integrations"
-    shared = {"__init__", "http_calls", "http_transports", "model_calls", "model_streams", "packages", "reporting"}
-    there = {path.stem for path in folder.glob("*.py")} - shared - {"tool_bridge", "watching", "httpx2"}
+    shared = {"__init__", "http_calls", "http_transports", "packages", "failure_reports"}
+    shared |= {"client_keys", "mcp_sessions", "model_calls", "model_streams", "request_bounds"}
+    there = {path.stem for path in folder.glob("*.py")} - shared - {"tool_bridge", "observed_calls", "httpx2"}
     assert there == {name for text in EXAMPLES for name in re.findall(r"integrations\.(\w+) import", text)}

@@ -11,7 +11,8 @@ import pybreaker
 import pytest
 import tenacity
 
-from recovery_ops.rules.facts import (
+from recovery_ops.rules.enums import Category, State, StopReason, Trigger
+from recovery_ops.rules.events import (
     AttemptSucceeded,
     BreakerStateChanged,
     CallsCounted,
@@ -19,7 +20,6 @@ from recovery_ops.rules.facts import (
     FailureClassified,
     RetryScheduled,
 )
-from recovery_ops.rules.words import Category, State, StopReason, Trigger
 from recovery_ops.runtime.integrations.pybreaker import ReportingListener
 from recovery_ops.runtime.integrations.tenacity import report
 from recovery_ops.runtime.testing import Lab
@@ -33,7 +33,7 @@ def lab() -> Lab:
 def counted(lab: Lab) -> CallsCounted:
     lab.clock.push(20)
     lab.recovery.housekeep()
-    (found,) = lab.facts_of(CallsCounted)
+    (found,) = lab.events_of(CallsCounted)
     return found
 
 
@@ -53,17 +53,17 @@ def test_a_breaker_of_pybreaker_reports_its_failures_and_moves(lab: Lab) -> None
         with pytest.raises(expected):
             breaker.call(failing)
     breaker.call(lambda: 7)  # the wait is over at once: the probe
-    moves = [(fact.previous_state, fact.state, fact.trigger) for fact in lab.facts_of(BreakerStateChanged)]
+    moves = [(fact.previous_state, fact.state, fact.trigger) for fact in lab.events_of(BreakerStateChanged)]
     assert moves == [
         (State.CLOSED, State.OPEN, Trigger.CONSECUTIVE_FAILURES),
         (State.OPEN, State.HALF_OPEN, Trigger.WAIT_ELAPSED),
         (State.HALF_OPEN, State.CLOSED, Trigger.PROBE_SUCCEEDED),
     ]
-    opened = lab.facts_of(BreakerStateChanged)[0]
+    opened = lab.events_of(BreakerStateChanged)[0]
     assert (opened.breaker, opened.failures, opened.threshold, opened.last_category) == (
         "prices", 2, 2.0, Category.NETWORK,
     )  # fmt: skip
-    assert [fact.category for fact in lab.facts_of(FailureClassified)] == [Category.NETWORK] * 2
+    assert [fact.category for fact in lab.events_of(FailureClassified)] == [Category.NETWORK] * 2
     assert set(lab.read.sources) == {"main_agent"}
     totals = counted(lab)
     assert (totals.operation, totals.calls, totals.attempts, totals.successes) == ("prices", 4, 4, 2)
@@ -77,7 +77,7 @@ def test_a_failed_probe_and_a_hand_on_the_breaker(lab: Lab) -> None:
     with pytest.raises(pybreaker.CircuitBreakerError):
         breaker.call(failing)
     breaker.close()
-    assert [fact.trigger for fact in lab.facts_of(BreakerStateChanged)] == [
+    assert [fact.trigger for fact in lab.events_of(BreakerStateChanged)] == [
         Trigger.OPERATOR_TRIP,
         Trigger.WAIT_ELAPSED,
         Trigger.PROBE_FAILED,
@@ -89,7 +89,7 @@ def test_a_listener_that_cannot_report_does_not_disturb(
     lab: Lab, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     breaker = pybreaker.CircuitBreaker(name="prices", listeners=[ReportingListener(lab.recovery)])
-    monkeypatch.setattr(lab.recovery, "operation", failing)
+    monkeypatch.setattr(lab.recovery.operations, "named", failing)
     with caplog.at_level(logging.WARNING):
         assert breaker.call(lambda: 7) == 7
     assert "could not report" in caplog.text
@@ -127,15 +127,15 @@ def play(request: pytest.FixtureRequest, lab: Lab) -> Play:
 
 def test_a_retry_of_tenacity_reports_each_attempt(play: Play, lab: Lab) -> None:
     assert play(529, ConnectionResetError(), 7) == 7
-    assert [(fact.category, fact.attempt, fact.retryable) for fact in lab.facts_of(FailureClassified)] == [
+    assert [(fact.category, fact.attempt, fact.retryable) for fact in lab.events_of(FailureClassified)] == [
         (Category.OVERLOADED, 1, True),
         (Category.NETWORK, 2, True),
     ]
-    assert [(fact.attempt, fact.delay_s, fact.category) for fact in lab.facts_of(RetryScheduled)] == [
+    assert [(fact.attempt, fact.delay_s, fact.category) for fact in lab.events_of(RetryScheduled)] == [
         (2, 0.001, Category.OVERLOADED),
         (3, 0.001, Category.NETWORK),
     ]
-    assert [fact.attempt for fact in lab.facts_of(AttemptSucceeded)] == [3]
+    assert [fact.attempt for fact in lab.events_of(AttemptSucceeded)] == [3]
     totals = counted(lab)
     assert (totals.operation, totals.calls, totals.attempts, totals.successes) == ("prices", 1, 3, 1)
     assert (totals.retries, totals.in_flight) == (2, 0)
@@ -144,20 +144,20 @@ def test_a_retry_of_tenacity_reports_each_attempt(play: Play, lab: Lab) -> None:
 def test_giving_up_is_told(play: Play, lab: Lab) -> None:
     with pytest.raises(tenacity.RetryError):
         play(529)
-    (fact,) = lab.facts_of(Exhausted)
+    (fact,) = lab.events_of(Exhausted)
     assert (fact.reason, fact.attempts, fact.category) == (StopReason.ATTEMPTS, 3, Category.OVERLOADED)
 
 
 def test_what_is_not_retried_is_told(play: Play, lab: Lab) -> None:
     with pytest.raises(ValueError, match="mine"):
         play(ValueError("mine"), retry=tenacity.retry_if_exception_type(OSError))
-    assert [fact.retryable for fact in lab.facts_of(FailureClassified)] == [False]
-    assert [fact.reason for fact in lab.facts_of(Exhausted)] == [StopReason.NOT_RETRYABLE]
+    assert [fact.retryable for fact in lab.events_of(FailureClassified)] == [False]
+    assert [fact.reason for fact in lab.events_of(Exhausted)] == [StopReason.NOT_RETRYABLE]
 
 
 def test_a_result_that_is_not_accepted_is_a_failure(play: Play, lab: Lab) -> None:
     assert play(None, 7, retry=tenacity.retry_if_result(lambda result: result is None)) == 7
-    assert [fact.category for fact in lab.facts_of(FailureClassified)] == [Category.SEMANTIC]
+    assert [fact.category for fact in lab.events_of(FailureClassified)] == [Category.SEMANTIC]
 
 
 def test_what_was_there_before_is_still_called(play: Play) -> None:
@@ -173,8 +173,8 @@ def test_a_retrying_of_ones_own_and_reporting_twice(lab: Lab) -> None:
         with attempt:
             if attempt.retry_state.attempt_number == 1:
                 failing()
-    assert len(lab.facts_of(FailureClassified)) == 1
-    assert [fact.operation for fact in lab.facts_of(RetryScheduled)] == ["prices"]
+    assert len(lab.events_of(FailureClassified)) == 1
+    assert [fact.operation for fact in lab.events_of(RetryScheduled)] == ["prices"]
 
 
 def test_a_retrying_in_tasks(lab: Lab) -> None:
@@ -186,4 +186,4 @@ def test_a_retrying_in_tasks(lab: Lab) -> None:
                     failing()
 
     anyio.run(go)
-    assert [fact.attempt for fact in lab.facts_of(RetryScheduled)] == [2]
+    assert [fact.attempt for fact in lab.events_of(RetryScheduled)] == [2]

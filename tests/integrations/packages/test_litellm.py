@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.rules.facts import CallsCounted, FailureClassified, FallbackActivated
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.events import CallsCounted, FailureClassified, FallbackActivated
 from recovery_ops.runtime.testing import Lab
 from tests.integrations.packages.vendors import openai_chat, openai_error, said
 from tests.support.http_server import Server, serving
@@ -50,6 +50,7 @@ def ask(request: pytest.FixtureRequest, litellm: Any, lab: Lab, server: Server) 
         {
             "model_name": name,
             "litellm_params": {"model": f"openai/{name}", "api_base": f"{server.url}/v1", "api_key": "k"},
+            "model_info": {"credential": f"team-{name}"},
         }
         for name in ("large", "small")
     ]
@@ -85,36 +86,36 @@ def ask(request: pytest.FixtureRequest, litellm: Any, lab: Lab, server: Server) 
 
 
 def test_an_answer_is_counted(ask: Callable[..., Any], lab: Lab) -> None:
-    cells = lab.recovery.operation("model:large", provider="openai").cell
+    cells = lab.recovery.operations.named("model:large").cell
     answer = ask(lambda: cells("main_agent").counts["input_tokens"] > 0, num_retries=0)
     assert answer.choices[0].message.content == "fine"
     lab.clock.push(20)
     lab.recovery.housekeep()
-    (fact,) = lab.facts_of(CallsCounted)
+    (fact,) = lab.events_of(CallsCounted)
     assert (fact.operation, fact.calls, fact.attempts, fact.successes) == ("model:large", 1, 1, 1)
     assert (fact.input_tokens, fact.output_tokens) == (100, 12)
 
 
 def test_each_failure_is_told(ask: Callable[..., Any], litellm: Any, lab: Lab, server: Server) -> None:
     server.script = [SLOWER] * 9
-    error = ask(lambda: lab.facts_of(FailureClassified) != [], num_retries=0)
+    error = ask(lambda: lab.events_of(FailureClassified) != [], num_retries=0)
     assert isinstance(error, litellm.RateLimitError)
-    fact = lab.facts_of(FailureClassified)[0]
+    fact = lab.events_of(FailureClassified)[0]
     assert (fact.operation, fact.category, fact.status_code, fact.attempt) == (
         "model:large", Category.RATE_LIMITED, 429, 1,
     )  # fmt: skip
-    assert fact.provider == "openai"
+    assert (fact.provider, fact.credential) == ("openai", "team-large")
     assert set(lab.read.sources) == {"main_agent"}
 
 
 def test_a_fallback_is_told(ask: Callable[..., Any], lab: Lab, server: Server) -> None:
     server.script = [DOWN]
-    told = lab.recovery.operation("model:small").cell("main_agent").counts
+    told = lab.recovery.operations.named("model:small").cell("main_agent").counts
     answer = ask(
-        lambda: lab.facts_of(FallbackActivated) != [] and told["input_tokens"] > 0,
+        lambda: lab.events_of(FallbackActivated) != [] and told["input_tokens"] > 0,
         num_retries=0,
         fallbacks=[{"large": ["small"]}],
     )
     assert answer.choices[0].message.content == "fine"
-    (fact,) = lab.facts_of(FallbackActivated)
+    (fact,) = lab.events_of(FallbackActivated)
     assert (fact.operation, fact.fallback, fact.category) == ("model:large", "model:small", Category.SERVER_ERROR)

@@ -10,10 +10,18 @@ import openai
 import pydantic
 import pytest
 
-from recovery_ops.rules.facts import Escalated, FailureClassified, ModelFallback, RetryScheduled
-from recovery_ops.rules.words import Adjustment, Category
-from recovery_ops.runtime import ModelChain, RecoveryExhausted
-from recovery_ops.runtime.integrations.openai import ModelFailed, ModelRefused, Usage, with_recovery
+from recovery_ops.rules.desired_state import Desired
+from recovery_ops.rules.enums import Adjustment, Category
+from recovery_ops.rules.events import Escalated, FailureClassified, ModelFallback, RetryScheduled
+from recovery_ops.rules.policy.model import parse_policy
+from recovery_ops.runtime import ModelChain, classify
+from recovery_ops.runtime.integrations.openai import (
+    ModelAnswerUnreadable,
+    ModelFailed,
+    ModelRefused,
+    Usage,
+    with_recovery,
+)
 from recovery_ops.runtime.testing import Lab
 from tests.integrations.packages.vendors import (
     openai_chat,
@@ -25,7 +33,7 @@ from tests.integrations.packages.vendors import (
     sent,
     stream,
 )
-from tests.support.http_server import Server, serving
+from tests.support.http_server import Reply, Server, answer, serving
 
 OVERLOADED = said(503, openai_error("server_error", "server_overloaded", "The engine is currently overloaded"))
 TOO_LONG = openai_error(
@@ -36,6 +44,9 @@ TOO_LONG = openai_error(
 )
 CHAT: dict[str, Any] = {"model": "large", "messages": [{"role": "user", "content": "hello"}], "timeout": 5}
 RESPONSE: dict[str, Any] = {"model": "large", "input": "hello", "timeout": 5}
+
+
+KEYS = {"team-a": "sk-first-1234567890", "team-b": "sk-other-1234567890"}
 
 
 @pytest.fixture
@@ -98,17 +109,17 @@ def test_trouble_is_retried_by_us_and_not_by_the_client(ask: Callable[..., Any],
     assert isinstance(answer, openai.types.chat.ChatCompletion)
     assert answer.choices[0].message.content == "fine"
     assert lab.waits == [0.5, 1.0]
-    assert [(fact.category, fact.provider, fact.model) for fact in lab.facts_of(FailureClassified)] == [
+    assert [(fact.category, fact.provider, fact.model) for fact in lab.events_of(FailureClassified)] == [
         (Category.OVERLOADED, "openai", "large")
     ] * 2
 
 
 def test_the_clients_own_retries_are_off(ask: Callable[..., Any], server: Server) -> None:
     server.script = [OVERLOADED] * 9
-    with pytest.raises(RecoveryExhausted) as caught:
+    with pytest.raises(openai.APIError) as caught:
         ask("responses.create", {"source": "nightly"}, **RESPONSE)
     assert len(server.requests) == 1
-    assert isinstance(caught.value.last_error, openai.InternalServerError)
+    assert isinstance(caught.value, openai.InternalServerError)
 
 
 @pytest.mark.parametrize(
@@ -125,14 +136,25 @@ def test_an_overflow_is_asked_again_with_what_is_left(
     server.script = [said(400, TOO_LONG)]
     ask(path, **request_body)
     assert [sent(request)[key] for request in server.requests] == [20_000, 18_000]
-    assert [fact.adjustment for fact in lab.facts_of(RetryScheduled)] == [Adjustment.MAX_TOKENS]
+    assert [fact.adjustment for fact in lab.events_of(RetryScheduled)] == [Adjustment.MAX_TOKENS]
+
+
+def test_sibling_of_a_spent_key_answers(ask: Callable[..., Any], lab: Lab, server: Server) -> None:
+    server.script = [said(429, openai_error("insufficient_quota", "insufficient_quota"), x_should_retry="false")]
+    for _ in range(2):
+        ask("chat.completions.create", {"credentials": KEYS}, **CHAT)
+    used = [request.headers["authorization"].removeprefix("Bearer ") for request in server.requests]
+    assert used == [KEYS["team-a"], KEYS["team-b"], KEYS["team-b"]]
+    assert [(one.category, one.credential) for one in lab.events_of(FailureClassified)] == [
+        (Category.QUOTA_EXHAUSTED, "team-a")
+    ]
 
 
 def test_the_chain_switches_the_model_in_the_request(ask: Callable[..., Any], lab: Lab, server: Server) -> None:
     server.script = [OVERLOADED] * 3
     ask("responses.create", {"chain": ModelChain("large", "small")}, **RESPONSE)
     assert [sent(request)["model"] for request in server.requests] == ["large", "large", "large", "small"]
-    assert len(lab.facts_of(ModelFallback)) == 1
+    assert len(lab.events_of(ModelFallback)) == 1
 
 
 @pytest.mark.parametrize(
@@ -148,14 +170,14 @@ def test_the_chain_switches_the_model_in_the_request(ask: Callable[..., Any], la
         ),
     ],
 )
-def test_a_refusal_is_put_to_a_person(
+def test_refusal_reaches_caller_and_nobody_else(
     ask: Callable[..., Any], lab: Lab, server: Server, path: str, body: Any, reply: Any
 ) -> None:
     server.script = [said(200, reply)]
-    with pytest.raises(RecoveryExhausted) as caught:
+    with pytest.raises(ModelRefused) as caught:
         ask(path, **body)
-    assert isinstance(caught.value.last_error, ModelRefused)
-    assert [fact.queue for fact in lab.facts_of(Escalated)] == ["policy_review"]
+    assert isinstance(caught.value, ModelRefused)
+    assert lab.events_of(Escalated) == []
     assert len(server.requests) == 1
 
 
@@ -172,18 +194,18 @@ def test_a_response_that_says_it_failed_is_a_failure(ask: Callable[..., Any], la
     failed = openai_response("failed", error={"code": "server_error", "message": "oh"}, output=[])
     server.script = [said(200, failed)]
     assert ask("responses.create", **RESPONSE).status == "completed"
-    assert [fact.category for fact in lab.facts_of(FailureClassified)] == [Category.SERVER_ERROR]
+    assert [fact.category for fact in lab.events_of(FailureClassified)] == [Category.SERVER_ERROR]
     server.script = [said(200, failed)] * 9
-    with pytest.raises(RecoveryExhausted) as caught:
+    with pytest.raises(ModelFailed) as caught:
         ask("responses.create", **RESPONSE)
-    assert isinstance(caught.value.last_error, ModelFailed)
+    assert isinstance(caught.value, ModelFailed)
 
 
 def test_a_spent_quota_is_not_retried(ask: Callable[..., Any], lab: Lab, server: Server) -> None:
     server.script = [said(429, openai_error("insufficient_quota", "insufficient_quota"))]
-    with pytest.raises(RecoveryExhausted) as caught:
+    with pytest.raises(openai.APIError) as caught:
         ask("chat.completions.create", **CHAT)
-    assert caught.value.category is Category.QUOTA_EXHAUSTED
+    assert classify(caught.value).category is Category.QUOTA_EXHAUSTED
 
 
 def test_tokens_and_cost(ask: Callable[..., Any], lab: Lab) -> None:
@@ -291,31 +313,37 @@ def test_a_stream_is_heard_whole_and_counted(listener: Listener, lab: Lab, serve
     assert (run.input_tokens, run.output_tokens) == (100, 12)
 
 
-def test_what_breaks_before_the_answer_begins_is_retried(listener: Listener, lab: Lab, server: Server) -> None:
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_what_breaks_before_the_answer_begins_is_retried(
+    listener: Listener, lab: Lab, server: Server, is_cut: bool
+) -> None:
     server.script = [
-        stream(listener.events[:1], is_cut=True),
+        stream(listener.events[:1], is_cut=is_cut),
         stream([*listener.events[:1], openai_error("server_error", "server_overloaded")]),
         stream(listener.events),
     ]
     assert listener.listen() == "fine"
-    assert [fact.category for fact in lab.facts_of(FailureClassified)] == [Category.NETWORK, Category.OVERLOADED]
+    assert [fact.category for fact in lab.events_of(FailureClassified)] == [Category.NETWORK, Category.OVERLOADED]
 
 
-def test_what_breaks_in_the_middle_is_told_and_raised(listener: Listener, lab: Lab, server: Server) -> None:
-    server.script = [stream(listener.events[: listener.begins_at + 1], is_cut=True)]
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_what_breaks_in_the_middle_is_told_and_raised(
+    listener: Listener, lab: Lab, server: Server, is_cut: bool
+) -> None:
+    server.script = [stream(listener.events[: listener.begins_at + 1], is_cut=is_cut)]
     with pytest.raises(openai.APIConnectionError):
         listener.listen()
     assert "".join(listener.heard) == "fi"
-    assert [(fact.category, fact.retryable) for fact in lab.facts_of(FailureClassified)] == [(Category.NETWORK, False)]
+    assert [(fact.category, fact.retryable) for fact in lab.events_of(FailureClassified)] == [(Category.NETWORK, False)]
 
 
 def test_a_filter_in_the_middle(lab: Lab, server: Server) -> None:
     listener = Listener("chat", is_async=False, lab=lab, server=server)
     server.script = [stream(openai_chunks("content_filter"))]
-    with pytest.raises(RecoveryExhausted) as caught:
+    with pytest.raises(ModelRefused) as caught:
         listener.listen()
-    assert ("".join(listener.heard), caught.value.category) == ("fine", Category.POLICY_DENIED)
-    assert len(lab.facts_of(Escalated)) == 1
+    assert ("".join(listener.heard), classify(caught.value).category) == ("fine", Category.CONTENT_REFUSED)
+    assert lab.events_of(Escalated) == []
 
 
 def test_a_response_that_fails_before_it_says_anything_is_retried(lab: Lab, server: Server) -> None:
@@ -335,3 +363,99 @@ def test_helpers_for_streams_stand_on_the_same(lab: Lab, server: Server) -> None
         with ours.responses.stream(**RESPONSE) as response:
             assert response.get_final_response().output_text == "fine"
     assert lab.waits == [0.5, 0.5]
+
+
+def test_refusal_in_stream_asks_named_queue(lab: Lab, server: Server) -> None:
+    policy = parse_policy({"escalations": {"content_refused": {"queue": "content_review"}}})
+    lab.recovery.apply(Desired(revision=1, policy=policy))
+    listener = Listener("chat", is_async=False, lab=lab, server=server)
+    server.script = [stream(openai_chunks("content_filter"))]
+    with pytest.raises(ModelRefused):
+        listener.listen()
+    assert [fact.queue for fact in lab.events_of(Escalated)] == ["content_review"]
+
+
+PROVIDER_ERROR = {"error": {"message": "Provider returned error", "code": 502, "metadata": {"provider_name": "X"}}}
+CHOICE_ERROR = {"choices": [{"index": 0, "finish_reason": "error", "error": {"code": 429, "message": "slow down"}}]}
+PAGE = answer(200, b"<html>a gateway's page</html>", media_type="text/html")
+BROKEN = answer(200, b"<html>a gateway's page</html>", media_type="application/json")
+
+NO_ANSWERS: list[tuple[Reply, type[Exception], Category]] = [
+    (said(200, PROVIDER_ERROR), ModelFailed, Category.SERVER_ERROR),
+    (said(200, openai_error("requests", "rate_limit_exceeded")), ModelFailed, Category.RATE_LIMITED),
+    (said(200, openai_error("insufficient_quota", "insufficient_quota")), ModelFailed, Category.QUOTA_EXHAUSTED),
+    (PAGE, ModelAnswerUnreadable, Category.SCHEMA_MISMATCH),
+    (BROKEN, ModelAnswerUnreadable, Category.SCHEMA_MISMATCH),
+    (
+        said(200, {"object": "error", "message": "Rate limit exceeded", "type": "rate_limited", "code": "1300"}),
+        ModelFailed,
+        Category.RATE_LIMITED,
+    ),
+    (
+        said(200, {"object": "error", "message": "boom", "type": "InternalServerError", "code": 500}),
+        ModelFailed,
+        Category.SERVER_ERROR,
+    ),
+    (said(200, None), ModelAnswerUnreadable, Category.SCHEMA_MISMATCH),
+    (said(200, {"status": "fine"}), ModelAnswerUnreadable, Category.SCHEMA_MISMATCH),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), [("chat.completions.create", CHAT), ("responses.create", RESPONSE)])
+@pytest.mark.parametrize(("reply", "kind", "category"), NO_ANSWERS)
+def test_status_200_without_answer_is_failure(
+    ask: Callable[..., Any],
+    lab: Lab,
+    server: Server,
+    path: str,
+    body: Any,
+    reply: Reply,
+    kind: type[Exception],
+    category: Category,
+) -> None:
+    server.script = [reply] * 9
+    with pytest.raises(kind):
+        ask(path, {"max_retries": 0}, **body)
+    assert [fact.category for fact in lab.events_of(FailureClassified)] == [category]
+
+
+@pytest.mark.parametrize(
+    ("reply", "category"),
+    [
+        (said(200, {**openai_chat(), "choices": []}), Category.SCHEMA_MISMATCH),
+        (said(200, {**openai_chat(), **CHOICE_ERROR}), Category.RATE_LIMITED),
+    ],
+)
+def test_chat_without_choice_is_failure(
+    ask: Callable[..., Any], lab: Lab, server: Server, reply: Reply, category: Category
+) -> None:
+    server.script = [reply] * 9
+    with pytest.raises(Exception):  # noqa: B017, PT011  # which one depends on the category
+        ask("chat.completions.create", {"max_retries": 0}, **CHAT)
+    assert [fact.category for fact in lab.events_of(FailureClassified)] == [category]
+
+
+def test_error_with_status_200_is_asked_again(ask: Callable[..., Any], lab: Lab, server: Server) -> None:
+    server.script = [said(200, PROVIDER_ERROR)]
+    assert ask("chat.completions.create", **CHAT).choices[0].message.content == "fine"
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("reply", "category"),
+    [
+        (said(200, PROVIDER_ERROR), Category.SERVER_ERROR),
+        (PAGE, Category.SCHEMA_MISMATCH),
+        (stream([]), Category.SCHEMA_MISMATCH),
+        (stream([PROVIDER_ERROR]), Category.SERVER_ERROR),
+    ],
+)
+def test_stream_without_events_is_failure(
+    lab: Lab, server: Server, reply: Reply, category: Category, is_async: bool
+) -> None:
+    listener = Listener("chat", is_async=is_async, lab=lab, server=server)
+    server.script = [reply] * 9
+    with pytest.raises(Exception):  # noqa: B017, PT011  # which one depends on the category
+        listener.listen()
+    assert {fact.category for fact in lab.events_of(FailureClassified)} == {category}

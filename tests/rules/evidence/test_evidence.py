@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from recovery_ops.rules.words import Category, Evidence, Verdict
+from recovery_ops.rules.enums import Category, Evidence, Verdict
 from tests.support.evidence import chained, of, spelled_out, typed
 
 C, E = Category, Evidence
@@ -53,7 +53,7 @@ BY_TYPE: dict[str, Category] = {
     "openai.AuthenticationError openai.APIStatusError": C.AUTH,
     "botocore:NoCredentialsError": C.AUTH,
     "PermissionError OSError": C.PERMISSION,
-    "openai.ContentFilterFinishReasonError": C.POLICY_DENIED,
+    "openai.ContentFilterFinishReasonError": C.CONTENT_REFUSED,
     "FileNotFoundError OSError": C.NOT_FOUND,
     "KeyError LookupError": C.NOT_FOUND,
     "openai.ConflictError openai.APIStatusError": C.CONFLICT,
@@ -100,7 +100,7 @@ BY_CODE: dict[str, Category] = {
     "sqlstate_28p01": C.AUTH,
     "permission_error": C.PERMISSION,
     "sqlstate_42501": C.PERMISSION,
-    "content_filter": C.POLICY_DENIED,
+    "content_filter": C.CONTENT_REFUSED,
     "model_not_found": C.NOT_FOUND,
     "jsonrpc_-32601": C.NOT_FOUND,
     "aborted": C.CONFLICT,
@@ -137,6 +137,7 @@ BY_STATUS: dict[int, Category] = {
     599: C.SERVER_ERROR,
 }
 
+POOL = "HTTPConnectionPool(host='localhost', port=9): Max retries exceeded with url: / (Caused by {})"
 BY_MESSAGE: dict[str, Category] = {
     "cannot access host: connection timed out": C.TIMEOUT,
     "Error: cannot access db.internal:5432: Connection timed out.": C.TIMEOUT,
@@ -150,15 +151,92 @@ BY_MESSAGE: dict[str, Category] = {
     "This request would exceed your organization's rate limit of 30,000 input tokens per minute.": C.RATE_LIMITED,
     "Overloaded": C.OVERLOADED,
     "The model is overloaded. Please try again later.": C.OVERLOADED,
-    "Error code: 500 - {'error': {}}": C.SERVER_ERROR,
-    "Server error '502 Bad Gateway' for url 'http://x/'": C.SERVER_ERROR,
-    "404 Client Error: Not Found for url: http://x/": C.NOT_FOUND,
-    "HTTP Error 401: Unauthorized": C.AUTH,
     "prompt is too long: 208310 tokens > 200000 maximum": C.CONTEXT_OVERFLOW,
     "Error code: 400 - {'error': {'message': 'prompt is too long: 5 tokens > 4 maximum'}}": C.CONTEXT_OVERFLOW,
     "Your credit balance is too low to access the Anthropic API.": C.QUOTA_EXHAUSTED,
     "No space left on device": C.RESOURCE,
+    "Permission denied": C.PERMISSION,
+    "[Errno 13] Permission denied: '/etc/shadow'": C.PERMISSION,
+    "EACCES: permission denied, open '/etc/shadow'": C.PERMISSION,
+    "Access denied.": C.PERMISSION,
+    "access denied": C.PERMISSION,
+    "Forbidden": C.PERMISSION,
+    "permission denied for table orders": C.PERMISSION,
+    "Unauthorized": C.AUTH,
+    "Invalid API key": C.AUTH,
+    "Authentication failed": C.AUTH,
+    "Token has expired": C.AUTH,
+    "Access denied for user 'app'@'db' (using password: YES)": C.AUTH,
+    "file not found": C.NOT_FOUND,
+    "File not found: /tmp/report.csv": C.NOT_FOUND,
+    "Resource not found": C.NOT_FOUND,
+    "The requested resource was not found": C.NOT_FOUND,
+    "The file /tmp/report.csv does not exist": C.NOT_FOUND,
+    'relation "orders" does not exist': C.NOT_FOUND,
+    "[Errno 2] No such file or directory: 'x'": C.NOT_FOUND,
+    "ENOENT: no such file or directory, open 'x'": C.NOT_FOUND,
+    "Tool 'search' not found": C.NOT_FOUND,
+    "Request timed out after 30 seconds": C.TIMEOUT,
+    "The read operation timed out": C.TIMEOUT,
+    "Timed out while waiting for response to ClientRequest. Waited 30.0 seconds.": C.TIMEOUT,
+    "timeout of 5000ms exceeded": C.TIMEOUT,
+    "HTTPSConnectionPool(host='x', port=443): Read timed out. (read timeout=5)": C.TIMEOUT,
+    'Post "https://x/v1": context deadline exceeded': C.TIMEOUT,
+    "connect ECONNREFUSED 127.0.0.1:5432": C.NETWORK,
+    "read ECONNRESET": C.NETWORK,
+    "getaddrinfo ENOTFOUND api.example.com": C.NETWORK,
+    "connect ETIMEDOUT 10.0.0.1:443": C.TIMEOUT,
+    "Page.goto: net::ERR_CONNECTION_REFUSED at http://localhost:9/": C.NETWORK,
+    "net::ERR_NAME_NOT_RESOLVED at https://x.example/": C.NETWORK,
+    "Page.goto: net::ERR_TIMED_OUT at https://x.example/": C.TIMEOUT,
+    "Page.goto: Timeout 30000ms exceeded.": C.TIMEOUT,
+    "rpc error: code = DeadlineExceeded desc = context deadline exceeded": C.TIMEOUT,
+    "rpc error: code = Unavailable desc = connection error": C.NETWORK,
+    POOL.format("NewConnectionError('<x>: Failed to establish a new connection: [Errno 111] refused')"): C.NETWORK,
+    POOL.format("ReadTimeoutError('Read timed out. (read timeout=5)')"): C.TIMEOUT,
+    'connection failed: FATAL:  password authentication failed for user "ann"': C.AUTH,
+    "Gateway Time-out": C.TIMEOUT,
+    "Connection error.": C.NETWORK,
+    "dial tcp 10.0.0.1:443: connect: connection refused": C.NETWORK,
+    "Cannot connect to host x:443 ssl:default [Connect call failed]": C.NETWORK,
+    "Failed to establish a new connection: [Errno 111] Connection refused": C.NETWORK,
+    "upstream connect error or disconnect/reset before headers. reset reason: connection termination": C.NETWORK,
+    "fetch failed": C.NETWORK,
+    "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate (_ssl.c:1000)": C.NETWORK,
+    "Bad gateway": C.SERVER_ERROR,
+    "no healthy upstream": C.SERVER_ERROR,
+    "upstream request timeout": C.TIMEOUT,
+    "The operation was aborted due to timeout": C.TIMEOUT,
+    "You are not authorized to do this": C.PERMISSION,
+    "User: arn:aws:iam::1:user/x is not authorized to perform: s3:GetObject": C.PERMISSION,
+    "Document with id 5 not found": C.NOT_FOUND,
+    "overloaded_error": C.OVERLOADED,
+    "429 Rate limit reached for requests": C.RATE_LIMITED,
+    "400 Your input exceeds the context window of this model": C.CONTEXT_OVERFLOW,
+    "Service Unavailable": C.SERVER_ERROR,
+    "Service temporarily unavailable": C.SERVER_ERROR,
+    "Internal Server Error": C.SERVER_ERROR,
+    "Rate limit exceeded": C.RATE_LIMITED,
+    "rate limit reached for requests": C.RATE_LIMITED,
+    "Server overloaded": C.OVERLOADED,
+    "idempotency_key already processed": C.IDEMPOTENCY_CONFLICT,
+    "Idempotency-Key has already been used": C.IDEMPOTENCY_CONFLICT,
 }
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "CERT_HAS_EXPIRED",
+        "request to https://x.example failed, reason: UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+        "Error: DEPTH_ZERO_SELF_SIGNED_CERT",
+        "ERR_TLS_CERT_ALTNAME_INVALID",
+        "Hostname mismatch, certificate is not valid for 'x.example'",
+    ],
+)
+def test_certificate_known_by_words_failed(message: str) -> None:
+    failure = of(message=message, types=typed("RuntimeError"))
+    assert (failure.category, failure.certificate_failed, failure.can_retry) == (C.NETWORK, True, False)
 
 
 @pytest.mark.parametrize(("names", "category"), BY_TYPE.items())
@@ -193,6 +271,69 @@ def test_an_adapter_can_name_every_category(category: Category) -> None:
     assert (failure.category, failure.evidence) == (category, E.STRUCTURED_CODE)
 
 
+PAGE = "<!DOCTYPE html>\n<html>\n<head><title>{}</title></head><body>sorry</body></html>"
+
+BY_QUOTED_STATUS: dict[str, int] = {
+    "Error code: 500 - {'error': {}}": 500,
+    "Server error '502 Bad Gateway' for url 'http://x/'": 502,
+    "404 Client Error: Not Found for url: http://x/": 404,
+    "HTTP Error 401: Unauthorized": 401,
+    "Request failed with status code 429": 429,
+    "429, message='Too Many Requests', url='http://x/'": 429,
+    "API Error: 529": 529,
+    "status_code: 503, model_name: large": 503,
+    "status_code: 429, model_name: large, body: None": 429,
+    "503 Service Unavailable": 503,
+    "openrouter: status 429: slow": 429,
+    "vLLM HTTP error: 500 - {'detail': 'x'}": 500,
+    PAGE.format("502 Bad Gateway"): 502,
+    PAGE.format("example.com | 524: A timeout occurred"): 524,
+}
+
+
+@pytest.mark.parametrize(("message", "status"), BY_QUOTED_STATUS.items())
+def test_quoted_status_counts_as_status(message: str, status: int) -> None:
+    quoted, plain = of(message=message, types=typed("RuntimeError")), of(status_code=status)
+    assert (quoted.category, quoted.evidence, quoted.status_code) == (plain.category, E.HTTP_STATUS, status)
+
+
+@pytest.mark.parametrize(
+    ("kind", "category"),
+    [
+        ("5xx", C.SERVER_ERROR),
+        ("4xx", C.INVALID_REQUEST),
+        ("409_conflict", C.CONFLICT),
+        ("412_precondition", C.STALE_EVIDENCE),
+        ("403_forbidden", C.PERMISSION),
+        ("404_not_found", C.NOT_FOUND),
+        ("429_too_many_requests", C.RATE_LIMITED),
+        ("503", C.SERVER_ERROR),
+        ("schema_validation", C.SCHEMA_MISMATCH),
+    ],
+)
+def test_kind_of_adapter_is_structure(kind: str, category: Category) -> None:
+    failure = of(kind=kind)
+    assert (failure.category, failure.evidence) == (category, E.STRUCTURED_CODE)
+
+
+@pytest.mark.parametrize(
+    ("parts", "category"),
+    [
+        ({"message": "idempotency_key already processed"}, C.IDEMPOTENCY_CONFLICT),
+        ({"code": "idempotency_key_already_processed"}, C.IDEMPOTENCY_CONFLICT),
+        ({"code": "duplicate_idempotency_key"}, C.IDEMPOTENCY_CONFLICT),
+        ({"message": "the row has changed"}, C.CONFLICT),
+        ({"message": "idempotency key is required"}, C.CONFLICT),
+        ({"message": "idempotency key is still being processed"}, C.CONFLICT),
+        ({"message": "idempotency key is still processed by nobody, but was used"}, C.IDEMPOTENCY_CONFLICT),
+        ({"code": "version_conflict"}, C.CONFLICT),
+    ],
+)
+def test_conflict_kind_with_used_key_is_idempotency(parts: dict[str, object], category: Category) -> None:
+    assert of(kind="409_conflict", **parts).category is category
+    assert of(status_code=409, **parts).category is category
+
+
 @pytest.mark.parametrize("verdict", Verdict)
 def test_an_adapter_can_name_every_verdict(verdict: Verdict) -> None:
     assert of(kind=verdict.value).verdict is verdict
@@ -210,6 +351,26 @@ def test_an_adapter_can_name_every_verdict(verdict: Verdict) -> None:
         "document: how to fix 'connection refused' in ten steps",
         "user said: prompt is too long: 5 tokens > 4 maximum",
         "overloaded operators are not supported in this language",
+        "429",
+        "the token 429 stands at the end",
+        "a person was denied permission to enter",
+        "permission denied is what the log says about it",
+        "the forbidden city",
+        "file not found errors are counted",
+        "time is out of joint",
+        "gateways are bad for that",
+        "a page about net::ERR_TIMED_OUT",
+        "Timeout 30 is the name of a band",
+        "password authentication is how users sign in",
+        "the service that is unavailable on Sundays",
+        "idempotency keys are documented on our page",
+        "the connection error rate is 5 %",
+        "nobody knows whether x509 is used",
+        "404 pages were crawled",
+        "503 Main Street",
+        PAGE.format("Error pages: 502 of them"),
+        "the page says <html><title>502 Bad Gateway</title>",
+        "rate_limit_policy",
     ],
 )
 def test_words_somewhere_in_a_text_are_no_evidence(message: str) -> None:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.evidence.overflow import Overflow, counts_in, overflow_of, states_overflow
-from recovery_ops.rules.failures import Signal, classify
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.classification.classify import Signal, classify
+from recovery_ops.rules.classification.context_overflow import Overflow, counts_in, overflow_of, states_overflow
+from recovery_ops.rules.enums import Category
 
 SENTENCE = "prompt is too long: 208310 tokens > 200000 maximum"
 COUNTS = Overflow(208310, 200000, 0)

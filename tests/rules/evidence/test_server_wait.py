@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.evidence.server_wait import server_wait_s
+from recovery_ops.rules.classification.retry_after import LONGEST_WAIT_S, server_wait_s
 
 NOW = 1_800_000_000.0
 """2027-01-15 08:00:00 UTC"""
@@ -36,7 +36,8 @@ def wait(
         ("nan", None),
         ("inf", None),
         ("1e999", None),
-        ("9" * 400, None),
+        ("9" * 20, LONGEST_WAIT_S),
+        ("9" * 400, LONGEST_WAIT_S),
         ("soon", None),
         ("", None),
         ("１７", None),
@@ -49,6 +50,11 @@ def test_retry_after(text: str, seconds: float | None) -> None:
 def test_milliseconds_come_first() -> None:
     assert wait({"retry-after-ms": "8204", "retry-after": "9"}) == 8.204
     assert wait({"retry-after-ms": "-5", "retry-after": "9"}) == 9.0
+
+
+@pytest.mark.parametrize(("epoch", "seconds"), [(NOW - 1, None), (NOW, 0.0), (NOW + 1, 1.0)])
+def test_reset_moment_is_counted_from_now(epoch: float, seconds: float | None) -> None:
+    assert wait({}, {"error": {"resets_at": epoch}}) == seconds
 
 
 def test_the_header_beats_the_body_and_the_body_beats_the_reset_headers() -> None:
@@ -70,9 +76,12 @@ def test_the_header_beats_the_body_and_the_body_beats_the_reset_headers() -> Non
         ({"retry_after": 1.5}, 1.5),
         ({"retry_after": True}, None),
         ({"retry_after": -1}, None),
+        ({"retry_after": 10**400}, LONGEST_WAIT_S),
         ({"retry_after": float("nan")}, None),
         ({"error": {"details": [{"retryDelay": "1.5s"}]}}, 1.5),
         ({"error": {"details": [{"retryDelay": "soon"}]}}, None),
+        ({"error": {"details": [{"retryDelay": ""}]}}, None),
+        ({"error": {"details": [{"retryDelay": "1h2m3.5s"}]}}, 3723.5),
         ({"error": {"details": ["x", {"@type": "y"}]}}, None),
         ({}, None),
     ],
@@ -117,7 +126,43 @@ def test_the_sentence_of_gemini_is_the_last_word() -> None:
     assert wait({}, message="You exceeded your current quota.\nPlease retry in 44.09s.") == 44.09
     assert wait({}, message="Please retry in 900.2ms") == pytest.approx(0.9002)
     assert wait({}, message="they said 'Please retry in 5s'") is None
-    assert wait({}, message="Please retry in 5s", limit=False) is None
+    assert wait({}, message="Please retry in 5s", limit=False) == 5.0
+
+
+@pytest.mark.parametrize(
+    ("message", "seconds"),
+    [
+        ("Please retry after 45 seconds.", 45.0),
+        ("Rate limit exceeded. Please try again in 6m0s. Visit our page.", 360.0),
+        ("Limit 200, Used 200. Please try again in 7m12.48s.", 432.48),
+        ("Rate limit is exceeded. Try again in 26 seconds.", 26.0),
+        ("Too many requests, retry after 900 ms", 0.9),
+        ("Please try again in 20 milliseconds", 0.02),
+        ("Overloaded; try again in 2 minutes", 120.0),
+        ("Retry in 1 hour", 3600.0),
+        ("Please retry your request after 3s", 3.0),
+        ("Out of call volume quota. Please retry after 15 days.", 1_296_000.0),
+        ("Try again in 1 day", 86_400.0),
+        ("retry after 3 attempts", None),
+        ("Please try again in 5", None),
+        ("try again later", None),
+        ("do not retry after 5 s: it was refused", None),
+    ],
+)
+def test_sentence_gives_the_wait(message: str, seconds: float | None) -> None:
+    assert wait({}, message=message, limit=False) == (None if seconds is None else pytest.approx(seconds))
+
+
+def test_exceptions_own_wait_stands_between_header_and_body() -> None:
+    body: dict[str, object] = {"error": {"details": [{"retryDelay": "26s"}]}}
+
+    def asked(text: str, **headers: str) -> float | None:
+        return server_wait_s(headers, body, "", asked=text, is_rate_limit=True, now=NOW)
+
+    assert asked("30") == 30.0
+    assert asked("-1") == asked("nan") == 26.0
+    assert server_wait_s({"retry-after": "3"}, body, "", asked="30", is_rate_limit=True, now=NOW) == 3.0
+    assert asked("Fri, 15 Jan 2027 08:01:30 GMT") == 90.0
 
 
 @given(

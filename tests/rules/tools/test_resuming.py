@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recovery_ops.rules.tools.results import Detail, ResultKind
-from recovery_ops.rules.tools.resuming import (
+from recovery_ops.rules.tools.resume import (
     PlanStep,
     StepStatus,
     briefing,

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.tools.showing import NOTHING, plain_json, shown
+from recovery_ops.rules.tools.result_text import NOTHING, plain_json, shown
 
 CANARY = "sk-canary0123456789abcdef"
 

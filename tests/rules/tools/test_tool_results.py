@@ -9,12 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.budget import RunStop
-from recovery_ops.rules.failures import Failure, Signal, classify
+from recovery_ops.rules.classification.classify import Failure, Signal, classify
+from recovery_ops.rules.enums import Category, Evidence
+from recovery_ops.rules.run_limits import RunStop
 from recovery_ops.rules.tools import outcomes as tool_outcomes
-from recovery_ops.rules.tools.results import ADVICE, Detail, ResultKind, ToolResult, outside_message, plain_name
+from recovery_ops.rules.tools.results import (
+    ADVICE,
+    NO_BYPASS,
+    Detail,
+    ResultKind,
+    ToolResult,
+    on_failures_in_a_row,
+    on_failures_of_tool,
+    on_repeats,
+    outside_message,
+    plain_name,
+)
 from recovery_ops.rules.tools.transcript import ToolUse
-from recovery_ops.rules.words import Category, Evidence
 
 USE = ToolUse("toolu_1", "search_web", {"query": "x"})
 AT = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
@@ -46,6 +57,12 @@ def every_result() -> list[ToolResult]:
     ]
 
 
+def test_user_may_try_a_stopped_run_no_more() -> None:
+    stopped = tool_outcomes.run_stopped(USE, RunStop("permission", Category.PERMISSION, "Not allowed."))
+    assert stopped.for_user is not None
+    assert not stopped.for_user.can_retry
+
+
 @pytest.mark.parametrize("result", every_result(), ids=lambda one: f"{one.kind}-{one.detail}-{one.category}")
 class TestEveryFailure:
     def test_it_says_what_happened_and_what_next(self, result: ToolResult) -> None:
@@ -70,6 +87,69 @@ class TestEveryFailure:
 def test_cancelled_and_withdrawn_are_no_errors() -> None:
     quiet = {(one.kind, one.detail) for one in every_result() if not one.is_error}
     assert quiet == {(ResultKind.CANCELLED, Detail.NONE), (ResultKind.FAILED, Detail.WITHDRAWN)}
+
+
+OTHER_WAYS = (
+    "another tool",
+    "another way",
+    "another call",
+    "another approach",
+    "other arguments once",
+    "without it",
+    "what you have",
+    "do with less",
+    "leave it",
+)
+SAME_TOOL = {
+    Category.CONTEXT_OVERFLOW,
+    Category.INVALID_REQUEST,
+    Category.CONFLICT,
+    Category.IDEMPOTENCY_CONFLICT,
+    Category.STALE_EVIDENCE,
+    Category.MODEL_OUTPUT,
+    Category.CANCELLED,
+}
+"""After these the same tool is called again."""
+
+
+def texts_without_bypass() -> list[str]:
+    denied = tool_outcomes.denied(USE, "not yours", is_person_asked=False, bypass_allowed=False)
+    results = [
+        tool_outcomes.invalid_arguments(USE, failure(Category.MODEL_OUTPUT), ["$.q: is missing"], '{"type": "object"}'),
+        denied,
+        tool_outcomes.refused(USE, "search_web", "breaker is open", AT, bypass_allowed=False),
+        tool_outcomes.refused(USE, "search_web", "breaker is open", None, bypass_allowed=False),
+        tool_outcomes.withdrawn(USE, "timeout", bypass_allowed=False),
+        tool_outcomes.stopped_tool(USE, waits_for_a_person=False, bypass_allowed=False),
+        tool_outcomes.stopped_tool(USE, waits_for_a_person=True, bypass_allowed=False),
+        tool_outcomes.cancelled(USE, was_called=True),
+        tool_outcomes.run_stopped(USE, RunStop("permission", Category.PERMISSION, "Not allowed.")),
+        *(tool_outcomes.failed(USE, failure(category), bypass_allowed=False) for category in Category),
+    ]
+    guidance = [on_failures_in_a_row(bypass_allowed=False), on_failures_of_tool(bypass_allowed=False)]
+    return [*(one.content for one in results), *guidance, on_repeats("search_web", 3, bypass_allowed=False)]
+
+
+@pytest.mark.parametrize("text", texts_without_bypass())
+def test_text_without_bypass_names_no_other_way(text: str) -> None:
+    assert [way for way in OTHER_WAYS if way in text] == []
+
+
+@pytest.mark.parametrize("category", set(Category) - SAME_TOOL)
+def test_failure_without_bypass_is_for_the_user(category: Category) -> None:
+    result = tool_outcomes.failed(USE, failure(category), bypass_allowed=False)
+    assert NO_BYPASS in result.suggestion
+    assert NO_BYPASS not in tool_outcomes.failed(USE, failure(category)).suggestion
+
+
+def test_rejected_and_stopped_without_bypass_are_for_the_user() -> None:
+    results = [
+        tool_outcomes.refused(USE, "search_web", "breaker is open", AT, bypass_allowed=False),
+        tool_outcomes.refused(USE, "search_web", "breaker is open", None, bypass_allowed=False),
+        tool_outcomes.withdrawn(USE, "timeout", bypass_allowed=False),
+        tool_outcomes.stopped_tool(USE, waits_for_a_person=False, bypass_allowed=False),
+    ]
+    assert all(NO_BYPASS in one.suggestion for one in results)
 
 
 def test_every_category_has_advice() -> None:
@@ -100,21 +180,21 @@ def test_an_unknown_tool_lists_those_there_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("category", "is_destructive", "nothing_was_done", "is_said"),
+    ("category", "is_repeatable", "nothing_was_done", "is_said"),
     [
-        (Category.TIMEOUT, True, False, True),
-        (Category.NETWORK, True, False, True),
-        (Category.SERVER_ERROR, True, False, True),
-        (Category.NETWORK, True, True, False),
-        (Category.TIMEOUT, False, False, False),
-        (Category.BUG, True, False, False),
+        (Category.TIMEOUT, False, False, True),
+        (Category.NETWORK, False, False, True),
+        (Category.SERVER_ERROR, False, False, True),
+        (Category.NETWORK, False, True, False),
+        (Category.TIMEOUT, True, False, False),
+        (Category.BUG, False, False, False),
     ],
 )
 def test_what_may_have_taken_effect_is_to_be_checked_first(
-    category: Category, is_destructive: bool, nothing_was_done: bool, is_said: bool
+    category: Category, is_repeatable: bool, nothing_was_done: bool, is_said: bool
 ) -> None:
     found = failure(category, nothing_was_done=nothing_was_done)
-    result = tool_outcomes.failed(USE, found, is_destructive=is_destructive)
+    result = tool_outcomes.failed(USE, found, is_repeatable=is_repeatable)
     assert ("check before you do it again" in result.content) is is_said
 
 

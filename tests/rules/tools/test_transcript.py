@@ -13,6 +13,7 @@ from recovery_ops.rules.tools import outcomes as tool_outcomes
 from recovery_ops.rules.tools.transcript import (
     Form,
     ToolUse,
+    begun_by_user,
     endings,
     faults,
     form_of,
@@ -165,6 +166,15 @@ class TestInEachForm:
         assert messages == before
 
 
+@pytest.mark.parametrize(("flag", "text"), [(True, "boom"), (None, "Error: boom"), (False, "fine"), (None, "fine")])
+def test_error_is_known_by_flag_or_text(flag: bool | None, text: str) -> None:
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": "a", "content": text}
+    if flag is not None:
+        block["is_error"] = flag
+    messages = [*asking(Form.ANTHROPIC, "a"), {"role": "user", "content": [block]}]
+    assert endings(messages) == {"a": text == "fine"}
+
+
 @st.composite
 def damaged(draw: st.DrawFn) -> tuple[Form, list[dict[str, Any]]]:
     """A conversation, with messages lost, doubled and moved."""
@@ -247,3 +257,92 @@ def test_the_calls_of_an_answer_are_found_in_order() -> None:
     assert [use.id for use in tool_uses_in(asking(Form.OPENAI, "a", "b")[0])] == ["a", "b"]
     assert [use.id for use in tool_uses_in(asking(Form.OPENAI_ITEMS, "a")[0])] == ["a"]
     assert tool_uses_in({"role": "assistant", "content": "no calls"}) == []
+
+
+PAIRS = [
+    ("server_tool_use", "web_search_tool_result"),
+    ("server_tool_use", "code_execution_tool_result"),
+    ("server_tool_use", "advisor_tool_result"),
+    ("mcp_tool_use", "mcp_tool_result"),
+]
+
+
+def provided(use: str, result: str, *parts: str) -> list[dict[str, Any]]:
+    """A conversation with one call of the provider's own tool, or parts of it."""
+    blocks = {
+        "use": {"type": use, "id": "srv-1", "name": "search", "input": {}},
+        "result": {"type": result, "tool_use_id": "srv-1", "content": []},
+        "text": {"type": "text", "text": "Well."},
+    }
+    return [*saying("please"), {"role": "assistant", "content": [blocks[part] for part in parts]}, *saying("thanks")]
+
+
+@pytest.mark.parametrize(("use", "result"), PAIRS)
+class TestProviderTools:
+    def test_pair_is_whole(self, use: str, result: str) -> None:
+        messages = provided(use, result, "use", "result", "text")
+        assert faults(messages) == []
+        assert made_whole(messages, []).messages == messages
+
+    def test_pair_over_two_messages_is_whole(self, use: str, result: str) -> None:
+        first, second = provided(use, result, "use")[:2], provided(use, result, "result")[1:]
+        assert faults([*first, *second]) == []
+
+    @pytest.mark.parametrize(
+        "parts", [("use", "text"), ("result", "text"), ("result", "use", "text"), ("use", "result", "result", "text")]
+    )
+    def test_block_without_partner_is_a_fault(self, use: str, result: str, parts: tuple[str, ...]) -> None:
+        messages = provided(use, result, *parts)
+        assert faults(messages)
+        repair = made_whole(messages, [])
+        assert faults(repair.messages) == []
+        assert "srv-1" in repair.dropped
+        assert {"type": "text", "text": "Well."} in repair.messages[1]["content"]
+
+    def test_message_of_nothing_else_goes(self, use: str, result: str) -> None:
+        assert made_whole(provided(use, result, "result"), []).messages == [*saying("please"), *saying("thanks")]
+
+    def test_calls_of_ours_beside_it_are_kept(self, use: str, result: str) -> None:
+        messages = provided(use, result, "use")
+        messages[1]["content"] += asking(Form.ANTHROPIC, "a")[0]["content"]
+        messages[2:] = answering(Form.ANTHROPIC, "a")
+        assert faults(messages)
+        whole = made_whole(messages, []).messages
+        assert faults(whole) == []
+        assert whole[-1] == messages[-1]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["use", "result", "text"]), st.sampled_from("ab"), st.booleans()), max_size=8)
+)
+def test_any_provider_blocks_are_made_whole(parts: list[tuple[str, str, bool]]) -> None:
+    messages: list[dict[str, Any]] = saying("please")
+    for kind, name, starts in parts:
+        block: dict[str, Any] = {"type": "text", "text": name}
+        if kind == "use":
+            block = {"type": "server_tool_use", "id": name, "name": "search", "input": {}}
+        elif kind == "result":
+            block = {"type": "web_search_tool_result", "tool_use_id": name, "content": []}
+        if starts or messages[-1]["role"] == "user":
+            messages.append({"role": "assistant", "content": []})
+        messages[-1]["content"].append(block)
+    before = copy.deepcopy(messages)
+    whole = made_whole(messages, []).messages
+    assert messages == before
+    assert faults(whole) == []
+    assert made_whole(whole, []).messages == whole
+    waiting: list[str] = []
+    for block in (block for message in whole[1:] for block in message["content"]):
+        if block["type"] == "server_tool_use":
+            waiting.append(block["id"])
+        elif block["type"] != "text":
+            waiting.remove(block["tool_use_id"])
+    assert not waiting
+
+
+@pytest.mark.parametrize("leading", [[], saying("be kind", "system")])
+def test_conversation_begins_with_the_user(leading: list[dict[str, Any]]) -> None:
+    begun = begun_by_user([*leading, *saying("hello", "assistant"), *saying("hi")])
+    assert [one["role"] for one in begun] == [*(one["role"] for one in leading), "user", "assistant", "user"]
+    assert begun_by_user(begun) == begun
+    assert begun_by_user([]) == []

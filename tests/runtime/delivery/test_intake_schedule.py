@@ -9,13 +9,13 @@ from queue import Empty, SimpleQueue
 
 import pytest
 
-from recovery_ops.rules import facts
-from recovery_ops.rules.words import Category, State, Trigger
+from recovery_ops.rules import events
+from recovery_ops.rules.enums import Category, State, Trigger
 from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.delivery import intake as intake_module
-from recovery_ops.runtime.delivery.intake import Intake
-from recovery_ops.runtime.delivery.outbox import Outbox
-from recovery_ops.runtime.telemetry import AT_ONCE, Telemetry
+from recovery_ops.runtime.telemetry import queue as intake_module
+from recovery_ops.runtime.telemetry.outbox import Outbox
+from recovery_ops.runtime.telemetry.pipeline import AT_ONCE, Telemetry
+from recovery_ops.runtime.telemetry.queue import EventQueue
 from tests.support.processes import eventually
 
 PROMISED_S = 0.02
@@ -30,7 +30,7 @@ class Waits:
 
     def __init__(self, planned: Sequence[tuple[float, bool] | None]) -> None:
         self.now_s = 0.0
-        self.intake: Intake[tuple[float, bool]] | None = None
+        self.intake: EventQueue[tuple[float, bool]] | None = None
         self.is_over = threading.Event()
         self._planned = iter(planned)
         self._rings: SimpleQueue[None] = SimpleQueue()
@@ -69,7 +69,7 @@ def lags_of(planned: Sequence[tuple[float, bool] | None]) -> list[tuple[bool, fl
     def deliver(items: list[tuple[float, bool]]) -> None:
         handed.extend((is_urgent, waits.now_s - put_at_s) for put_at_s, is_urgent in items)
 
-    intake = Intake(deliver, prepare=lambda: None, name="schedule", limit=1000, bell=lambda: waits)
+    intake = EventQueue(deliver, prepare=lambda: None, name="schedule", limit=1000, bell=lambda: waits)
     waits.intake = intake
     intake.start()
     assert waits.is_over.wait(20)
@@ -93,30 +93,30 @@ def test_a_fact_is_handed_over_within_20_ms_and_an_urgent_one_at_once(
     assert {lag_s for is_urgent, lag_s in lags if is_urgent} <= {0.0}
 
 
-KINDS: list[facts.Fact] = [
-    facts.BreakerStateChanged(
+KINDS: list[events.Event] = [
+    events.BreakerStateChanged(
         operation="search",
         breaker="search",
         state=State.OPEN,
         previous_state=State.CLOSED,
         trigger=Trigger.CONSECUTIVE_FAILURES,
     ),
-    facts.Escalated(operation="search", queue="people", reason="no way left", category=Category.TIMEOUT),
-    facts.CheckpointSaved(operation="pay", workflow="payouts", step="pay"),
-    facts.CheckpointRestored(operation="pay", workflow="payouts", step="pay"),
+    events.Escalated(operation="search", queue="people", reason="no way left", category=Category.TIMEOUT),
+    events.CheckpointSaved(operation="pay", workflow="payouts", step="pay"),
+    events.CheckpointRestored(operation="pay", workflow="payouts", step="pay"),
 ]
 
 
 @pytest.mark.parametrize("fact", KINDS, ids=lambda fact: type(fact).__name__)
 def test_these_facts_are_in_the_outbox_at_once_and_bring_along_what_waits(
-    fact: facts.Fact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fact: events.Event, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert type(fact) in AT_ONCE
     monkeypatch.setattr(intake_module, "GATHER_S", 600.0)
     outbox = Outbox(tmp_path / "agent-1.outbox")
-    instance = facts.Instance(service="research", instance="agent-1")
+    instance = events.Instance(service="research", instance="agent-1")
     telemetry = Telemetry(instance, outbox=outbox, clock=Clock(), send=None)
-    telemetry.emit(facts.RunStarted(name="waits for company"))
+    telemetry.emit(events.RunStarted(name="waits for company"))
     telemetry.emit(fact)
     eventually(lambda: outbox.pending == 2, what="both facts in the outbox")
     telemetry.close()

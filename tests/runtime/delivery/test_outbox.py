@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.facts import Instance
-from recovery_ops.runtime.delivery.legacy import KEEP_EMPTY_S
-from recovery_ops.runtime.delivery.outbox import Outbox, Rank, default_path
-from recovery_ops.runtime.delivery.outbox_file import ROW_OVERHEAD_BYTES, Envelope, OutboxFile, dropped_name
+from recovery_ops.rules.events import Instance
+from recovery_ops.runtime.telemetry.orphaned_outboxes import KEEP_EMPTY_S
+from recovery_ops.runtime.telemetry.outbox import Outbox, Rank, default_path
+from recovery_ops.runtime.telemetry.outbox_file import ROW_OVERHEAD_BYTES, Envelope, OutboxFile, dropped_name
 from recovery_ops.runtime.testing import PushedClock
 from tests.support.outbox import drained, entries, entry, in_a_process
 
-FAILURE, FACT, ALWAYS = Rank
+FAILURE, EVENT, ALWAYS = Rank
 Open = Callable[..., Outbox]
 
 
@@ -72,7 +72,7 @@ def test_a_batch_is_bounded_in_bytes_but_never_empty(open_outbox: Open, path: Pa
 
 def test_what_was_kept_is_there_after_a_restart(open_outbox: Open, path: Path) -> None:
     outbox = open_outbox(path)
-    outbox.add(entries(5), last_sequence=41, lost={Rank.FACT: 3})
+    outbox.add(entries(5), last_sequence=41, lost={Rank.EVENT: 3})
     outbox.close()
     again = open_outbox(path)
     assert (again.path, again.pending, again.last_sequence, again.dropped) == (path, 5, 41, 3)
@@ -94,7 +94,15 @@ def test_what_is_always_kept_is_on_disk_at_once_and_the_rest_with_the_first_comm
     clock = PushedClock()
     outbox = open_outbox(path, clock=clock)
     found = []
-    for after_s, rank in [(0, FACT), (0.5, FACT), (0.1, ALWAYS), (0.5, FAILURE), (0.4, FACT), (0.2, FACT), (0.1, FACT)]:
+    for after_s, rank in [
+        (0, EVENT),
+        (0.5, EVENT),
+        (0.1, ALWAYS),
+        (0.5, FAILURE),
+        (0.4, EVENT),
+        (0.2, EVENT),
+        (0.1, EVENT),
+    ]:
         clock.push(after_s)
         said.clear()
         outbox.add([entry(f"{clock.now()}", rank)])
@@ -130,6 +138,16 @@ def test_what_a_dead_process_left_goes_first(open_outbox: Open, path: Path) -> N
     assert [(row.entry.uid, row.entry.envelope) for row in batch.rows] == [("theirs", theirs)]
     living.delivered(batch)
     assert drained(living) == ["ours"]
+
+
+def test_files_of_several_dead_processes_follow_at_once(open_outbox: Open, path: Path) -> None:
+    for name in ("dead-1", "dead-2", "dead-3"):
+        dead = open_outbox(path.with_name(f"{name}.outbox"))
+        dead.add([entry(name)])
+        dead.close()
+    ours = open_outbox(path, clock=PushedClock())
+    ours.add([entry("ours")])
+    assert drained(ours) == ["dead-1", "dead-2", "dead-3", "ours"]
 
 
 def test_what_the_living_keep_is_not_touched(open_outbox: Open, path: Path) -> None:
@@ -168,11 +186,11 @@ def test_the_empty_file_of_the_dead_is_kept_for_an_hour_for_its_sequence(open_ou
 def test_the_bound_drops_failures_first_then_facts_and_counts_both(open_outbox: Open, path: Path) -> None:
     room_for_ten = 10 * (100 + ROW_OVERHEAD_BYTES)
     outbox = open_outbox(path, limit_bytes=room_for_ten)
-    outbox.add([*entries(5, Rank.FACT, prefix="fact"), *entries(5, Rank.FAILURE, prefix="failure")])
-    outbox.add(entries(3, Rank.FACT, prefix="more"))
+    outbox.add([*entries(5, Rank.EVENT, prefix="fact"), *entries(5, Rank.FAILURE, prefix="failure")])
+    outbox.add(entries(3, Rank.EVENT, prefix="more"))
     assert outbox.tallies["dropped_failure"] == 3
     outbox.add(entries(4, Rank.ALWAYS, prefix="kept"))
-    assert (outbox.tallies["dropped_failure"], outbox.tallies["dropped_fact"]) == (5, 2)
+    assert (outbox.tallies["dropped_failure"], outbox.tallies["dropped_event"]) == (5, 2)
     assert drained(outbox) == [
         *("fact2", "fact3", "fact4", "more0", "more1", "more2"),
         *("kept0", "kept1", "kept2", "kept3"),
@@ -223,16 +241,16 @@ def test_whatever_happens_the_bound_holds_the_order_of_dropping_holds_and_nothin
             _assert_dropped_in_order(file, file.tallies - before)
         dropped = Counter({rank: file.tallies[dropped_name(rank)] for rank in Rank})
         assert taken_in == +(delivered + dropped + file.counts)
-        assert file.pending_bytes <= limit_bytes or file.counts[Rank.FAILURE] == file.counts[Rank.FACT] == 0
+        assert file.pending_bytes <= limit_bytes or file.counts[Rank.FAILURE] == file.counts[Rank.EVENT] == 0
         assert file.pending_bytes <= 2 * limit_bytes
     file.close()
 
 
 def _assert_dropped_in_order(file: OutboxFile, dropped: Counter[str]) -> None:
-    if dropped["dropped_fact"]:
+    if dropped["dropped_event"]:
         assert file.counts[Rank.FAILURE] == 0
     if dropped["dropped_always"]:
-        assert file.counts[Rank.FAILURE] == file.counts[Rank.FACT] == 0
+        assert file.counts[Rank.FAILURE] == file.counts[Rank.EVENT] == 0
 
 
 def test_a_full_disk_makes_newcomers_wait_in_memory_and_in_order(open_outbox: Open, path: Path) -> None:
@@ -275,6 +293,23 @@ def test_memory_is_bounded_too_while_the_disk_is_full(open_outbox: Open, path: P
         outbox.add([entry(str(number), Rank.FAILURE, size=2000)])
     assert outbox.dropped > 100
     assert outbox.pending + outbox.dropped == 200
+
+
+def test_losses_before_and_during_full_disk_add_up(open_outbox: Open, path: Path) -> None:
+    clock = PushedClock()
+    outbox = open_outbox(path, limit_bytes=100_000, disk_bytes=160 * 1024, memory_bytes=20_000, clock=clock)
+    sent = 0
+    for _ in range(3):  # the bound drops some while the disk has room, memory drops more once it is full
+        outbox.add([entry(f"{sent + number}", Rank.FAILURE, size=2000) for number in range(60)])
+        sent += 60
+    before = outbox.dropped
+    batch = outbox.take(records=20)
+    assert batch is not None
+    outbox.delivered(batch)
+    clock.push(2)
+    outbox.add([entry("last", Rank.FAILURE)])
+    assert outbox.dropped >= before > 0
+    assert outbox.pending + outbox.dropped + len(batch.rows) == sent + 1
 
 
 def test_a_directory_that_cannot_be_is_said_once_and_memory_serves(
@@ -400,7 +435,7 @@ def test_what_no_disk_took_is_said_when_it_ends(
     waiting = outbox._memory.pending  # the file takes what it can once more
     assert waiting
     outbox.close()
-    assert f"{waiting} facts that no disk and no server took end with this process" in caplog.text
+    assert f"{waiting} events that no disk and no server took end with this process" in caplog.text
 
 
 def test_a_closed_outbox_takes_and_gives_nothing(open_outbox: Open, path: Path) -> None:

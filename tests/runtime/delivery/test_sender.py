@@ -13,11 +13,11 @@ from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
-from recovery_ops.runtime.delivery.outbox import Entry, Outbox, Rank, Row
-from recovery_ops.runtime.delivery.outbox_file import Envelope
-from recovery_ops.runtime.delivery.sender import Outcome, Sender, Timing, export_request, judge
-from recovery_ops.runtime.pace import Pace
-from recovery_ops.runtime.telemetry import read_answer
+from recovery_ops.runtime.poll_intervals import Pace
+from recovery_ops.runtime.telemetry.exporter import Exporter, Outcome, Timing, export_request, judge
+from recovery_ops.runtime.telemetry.outbox import Entry, Outbox, Rank, Row
+from recovery_ops.runtime.telemetry.outbox_file import Envelope
+from recovery_ops.runtime.telemetry.pipeline import read_answer
 from recovery_ops.runtime.testing import PushedClock
 from recovery_ops.runtime.transport import ASKED_CAP_S, Answer, asked_s
 from tests.support.http_server import PROTOBUF, Reply, Request, answer, raw, reset, serving, silent_until, stored
@@ -41,7 +41,7 @@ def encoded(resource: str) -> Envelope:
     return Envelope(named.SerializeToString(), InstrumentationScope(name="recovery.runtime").SerializeToString())
 
 
-def entry(uid: str, rank: Rank = Rank.FACT, resource: str = "agent-1", size: int = 0) -> Entry:
+def entry(uid: str, rank: Rank = Rank.EVENT, resource: str = "agent-1", size: int = 0) -> Entry:
     record = LogRecord(event_name="recovery.test")
     record.attributes.add(key="log.record.uid").value.string_value = uid
     record.body.string_value = "x" * size
@@ -52,18 +52,18 @@ def entries(count: int) -> list[Entry]:
     return [entry(f"{number:04}") for number in range(count)]
 
 
-Start = Callable[..., tuple[Sender, Outbox]]
+Start = Callable[..., tuple[Exporter, Outbox]]
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Start a sender on an outbox with these entries; both are closed at the end."""
-    opened: list[tuple[Sender, Outbox]] = []
+    opened: list[tuple[Exporter, Outbox]] = []
 
-    def start_one(url: str, kept: list[Entry], timing: Timing = QUICK) -> tuple[Sender, Outbox]:
+    def start_one(url: str, kept: list[Entry], timing: Timing = QUICK) -> tuple[Exporter, Outbox]:
         outbox = Outbox(tmp_path / f"{len(opened)}.outbox")
         outbox.add(kept)
-        sender = Sender(url, KEY, timing=timing)
+        sender = Exporter(url, KEY, timing=timing)
         sender.start(outbox, read_answer)
         opened.append((sender, outbox))
         return opened[-1]
@@ -189,6 +189,20 @@ def test_a_server_that_takes_only_small_batches_gets_small_batches(start: Start)
         assert len(server.requests) < 40
 
 
+def test_batches_grow_after_eight_deliveries(start: Start) -> None:
+    limits = iter([256] * 6 + [128] * 9)
+
+    def shrinking(connection: object, request: Request) -> bool:
+        chosen = answer(413) if len(request.uids) > next(limits, 512) else stored()
+        return chosen(connection, request)  # type: ignore[arg-type]  # handed through
+
+    with serving(otherwise=shrinking) as server:
+        _, outbox = start(server.url, entries(5000))
+        delivered(outbox)
+        sizes = [len(request.uids) for request in server.requests]
+    assert sizes == [512, *[256] * 6, *[128] * 8, *[256] * 8, 512, 136]
+
+
 def test_what_the_server_did_not_store_is_said_once_and_not_sent_again(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -210,6 +224,14 @@ def test_a_trouble_is_said_once_and_its_end_once(
     assert word in caplog.records[0].getMessage()
     assert "again" in caplog.records[1].getMessage()
     assert KEY not in caplog.text
+
+
+def test_refused_key_is_another_trouble(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    with serving(answer(503), answer(401), answer(503)) as server, caplog.at_level(logging.WARNING):
+        _, outbox = start(server.url, entries(1))
+        delivered(outbox)
+        eventually(lambda: len(caplog.records) == 3)
+    assert ["503" in caplog.messages[0], "401" in caplog.messages[1], "again" in caplog.messages[2]] == [True] * 3
 
 
 def test_an_urgent_fact_does_not_wait_for_company(start: Start) -> None:
@@ -240,7 +262,7 @@ def test_the_pause_a_server_asks_for_is_kept_to_the_end_by_the_clock_that_was_gi
     outbox = Outbox(tmp_path / "a.outbox", clock=clock)
     outbox.add(entries(1))
     with serving(answer(503, retry_after="7")) as server:
-        sender = Sender(server.url, KEY, clock=clock, chance=lambda: 0.0, timing=QUICK)
+        sender = Exporter(server.url, KEY, clock=clock, chance=lambda: 0.0, timing=QUICK)
         sender.start(outbox, read_answer)
         eventually(lambda: len(server.requests) == 1)
         assert sender.push(10.0) is False
@@ -251,6 +273,61 @@ def test_the_pause_a_server_asks_for_is_kept_to_the_end_by_the_clock_that_was_gi
         assert sender.push(10.0) is True
         sender.close()
     outbox.close()
+
+
+@pytest.mark.parametrize(
+    ("reply", "first_s", "second_s"),
+    [
+        (answer(500), 4.0, 8.0),
+        (answer(401), 40.0, 80.0),
+        (answer(403), 40.0, 80.0),
+        (answer(503, retry_after="100"), 125.0, 125.0),
+        (answer(503, retry_after="1"), 4.0, 8.0),
+        (answer(401, retry_after="100"), 125.0, 125.0),
+    ],
+    ids=["500", "401", "403", "503 longer", "503 shorter", "401 longer"],
+)
+def test_wait_depends_on_the_answer(tmp_path: Path, reply: Reply, first_s: float, second_s: float) -> None:
+    clock = PushedClock()
+    outbox = Outbox(tmp_path / "a.outbox", clock=clock)
+    outbox.add(entries(1))
+    slow = Timing(linger_s=0.0, floor_s=1.0, first_s=4.0, cap_s=60.0, not_allowed_first_s=40.0, not_allowed_cap_s=90.0)
+    waits: list[float] = []
+    with serving(otherwise=reply) as server:
+        sender = Exporter(server.url, KEY, clock=clock, chance=lambda: 1.0, timing=slow)
+        sender.start(outbox, read_answer)
+        for _ in range(2):
+            eventually(lambda: sender._failures > len(waits))
+            waits.append(sender._rest_until - clock.now())
+            clock.push(waits[-1])
+            sender.notify(is_urgent=True)
+        sender.close()
+    outbox.close()
+    assert waits == [first_s, second_s]
+
+
+@pytest.mark.parametrize(("status", "first_s"), [(500, 4.0), (403, 40.0)])
+def test_delivery_makes_the_next_wait_a_first_one(tmp_path: Path, status: int, first_s: float) -> None:
+    clock = PushedClock()
+    outbox = Outbox(tmp_path / "a.outbox", clock=clock)
+    slow = Timing(linger_s=0.0, floor_s=1.0, first_s=4.0, cap_s=60.0, not_allowed_first_s=40.0, not_allowed_cap_s=90.0)
+    waits: list[float] = []
+    with serving(answer(status), stored(), answer(status)) as server:
+        sender = Exporter(server.url, KEY, clock=clock, chance=lambda: 1.0, timing=slow)
+        outbox.add([entry("one")])
+        sender.start(outbox, read_answer)
+        for uid in ("two", "three"):
+            eventually(lambda: sender._failures > len(waits))
+            waits.append(sender._rest_until - clock.now())
+            if uid == "two":
+                clock.push(waits[-1])
+                sender.notify(is_urgent=True)
+                delivered(outbox)
+                outbox.add([entry(uid)])
+                sender.notify(is_urgent=True)
+        sender.close()
+    outbox.close()
+    assert waits == [first_s, first_s]
 
 
 def test_facts_of_two_instances_keep_their_senders(start: Start) -> None:
@@ -286,12 +363,12 @@ def test_a_proxy_of_the_environment_is_used_for_others(start: Start, monkeypatch
 @pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://x", "http://", "https://x/?a=1", "/v1/logs"])
 def test_an_address_that_is_none_is_told_at_once(url: str) -> None:
     with pytest.raises(ValueError, match="address of a server"):
-        Sender(url, KEY)
+        Exporter(url, KEY)
 
 
 def test_a_key_that_is_none_is_told_at_once_and_not_shown() -> None:
     with pytest.raises(ValueError, match="characters that no key has") as caught:
-        Sender("http://x", "ro_secret\r\nX-Evil: 1")
+        Exporter("http://x", "ro_secret\r\nX-Evil: 1")
     assert "secret" not in str(caught.value)
 
 
@@ -353,3 +430,19 @@ def test_waits_grow_and_stay_within_their_bounds(chance: float, failures: int) -
 def test_the_servers_word_is_never_undercut(chance: float, asked: float) -> None:
     pace = Pace(floor_s=0.2, first_s=0.4, cap_s=30.0, chance=lambda: chance)
     assert asked <= pace.next_s(asked_s=asked) <= max(0.4, 1.25 * asked)
+
+
+def test_push_after_a_pause_is_over_waits_for_nothing(tmp_path: Path) -> None:
+    clock, slow = PushedClock(), Timing(linger_s=0.0, floor_s=60.0, first_s=60.0, cap_s=60.0)
+    outbox = Outbox(tmp_path / "a.outbox", clock=clock)
+    outbox.add(entries(1))
+    with serving(answer(503, retry_after="100"), answer(500), stored()) as server:
+        sender = Exporter(server.url, KEY, clock=clock, chance=lambda: 0.0, timing=slow)
+        sender.start(outbox, read_answer)
+        eventually(lambda: len(server.requests) == 1)
+        assert sender.push(10.0) is False
+        clock.push(101.0)
+        assert sender.push(10.0) is False
+        assert sender.push(10.0) is True
+        sender.close()
+    outbox.close()

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.facts import DesiredStateApplied, DesiredStateRejected, Fact
-from recovery_ops.rules.intent import Desired
-from recovery_ops.runtime.desired.acceptance import Acceptance
-from recovery_ops.runtime.desired.server_clock import ServerClock
+from recovery_ops.rules.desired_state import Desired
+from recovery_ops.rules.events import DesiredStateApplied, DesiredStateRejected, Event
+from recovery_ops.runtime.config.receiver import ConfigReceiver
+from recovery_ops.runtime.config.server_clock import ServerClock
 from recovery_ops.runtime.testing import PushedClock
 from tests.support.acceptance import NOW, document, trip
 
@@ -23,10 +23,10 @@ class Agent:
         self.clock = PushedClock(wall=NOW)
         self.server_clock = ServerClock(self.clock)
         self.obeyed: list[Desired] = []
-        self.told: list[Fact] = []
+        self.told: list[Event] = []
         self.clamps: Sequence[str] = ()
         self.trouble: Exception | None = None
-        self.acceptance = Acceptance(
+        self.acceptance = ConfigReceiver(
             on_desired=self._obey, emit=self.told.append, store=store, server_clock=self.server_clock
         )
 
@@ -111,7 +111,7 @@ DEEP = "[" * 100_000
         json.dumps({"schema_version": 1, "revision": "6"}),
         json.dumps({"schema_version": 1, "revision": 6, "requires": ["telepathy"]}),
         json.dumps({"schema_version": 1, "revision": 6, "policy": []}),
-        json.dumps({"schema_version": 1, "revision": 6, "policy": {"rules": [{"knobs": {"max_retries": 10**9}}]}}),
+        json.dumps({"schema_version": 1, "revision": 6, "policy": {"rules": [{"settings": {"max_retries": 10**9}}]}}),
         json.dumps({"schema_version": 1, "revision": 6, "overrides": [{"mode": "on fire"}]}),
         json.dumps({"schema_version": 1, "revision": 6, "overrides": {"a": 1}}),
         '{"schema_version": 1, "revision": ' + "9" * 5000 + "}",
@@ -199,9 +199,11 @@ def test_overrides_end_when_they_were_meant_to_whatever_this_machines_clock_says
 def test_pause_beside_another_clock_ends_as_meant(agent: Agent, offset_s: float) -> None:
     server_now = NOW + offset_s
     agent.server_clock.note_date(server_now - 0.5, took_s=0.0)
-    pauses = [{"id": "p1", "service": "research", "expires_at": server_now + 60}, {"id": "p2", "service": "research"}]
+    stop = {"id": "p1", "service": "research", "expires_at": server_now + 60, "kind": "stop"}
+    pauses = [stop, {"id": "p2", "service": "research"}]
     agent.hear(document(5, issued_at=server_now) | {"pauses": pauses})
     ends, lasts = agent.obeyed[0].pauses
+    assert (ends.is_stop, lasts.is_stop) == (True, False)
     assert ends.expires_at is not None
     assert abs(ends.expires_at - (NOW + 60)) < 1
     assert lasts.expires_at is None
@@ -226,7 +228,7 @@ def test_when_this_machines_clock_is_set_the_overrides_are_converted_anew_and_no
     agent = Agent()
     agent.clock = clock = SteppedClock(wall=NOW)
     agent.server_clock = ServerClock(clock)
-    agent.acceptance = Acceptance(
+    agent.acceptance = ConfigReceiver(
         on_desired=agent._obey, emit=agent.told.append, store=None, server_clock=agent.server_clock
     )
     agent.server_clock.note_date(NOW, took_s=0.0)
@@ -256,3 +258,14 @@ def test_a_server_cannot_be_behind_what_it_has_written(agent: Agent) -> None:
 def test_an_answer_that_took_long_says_nothing_about_the_time(agent: Agent) -> None:
     agent.server_clock.note_date(NOW + 500, took_s=3.0)
     assert agent.server_clock.offset_s == 0.0
+
+
+def test_half_of_an_answers_time_is_its_way_back(agent: Agent) -> None:
+    agent.server_clock.note_date(NOW + 500, took_s=2.0)
+    assert abs(agent.server_clock.offset_s - 501.5) < 0.001
+
+
+def test_same_rejection_after_an_applied_document_is_reported_again(agent: Agent) -> None:
+    for one in ("not json", "not json", document(6), "not json"):
+        agent.hear(one)
+    assert [type(one) for one in agent.told] == [DesiredStateRejected, DesiredStateApplied, DesiredStateRejected]

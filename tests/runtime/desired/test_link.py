@@ -10,9 +10,11 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from recovery_ops.rules.facts import DesiredStateApplied, DesiredStateRejected, Fact
-from recovery_ops.rules.intent import Desired
-from recovery_ops.runtime.desired.link import PATH, STREAM_PATH, Link, Timing
+from recovery_ops.rules.desired_state import Desired
+from recovery_ops.rules.events import DesiredStateApplied, DesiredStateRejected, Event
+from recovery_ops.runtime.clock import Clock
+from recovery_ops.runtime.config.stream import PATH, STREAM_PATH, ConfigStream, Timing
+from recovery_ops.runtime.transport import Transport
 from tests.support.acceptance import document, trip
 from tests.support.http_server import Reply, Stream, answer, event, raw, reset, serving, silent_until
 from tests.support.http_server import document as json_answer
@@ -33,12 +35,12 @@ QUICK = Timing(
 KEY = "ro_secret_key"
 
 
-class Followed(Link):
+class Followed(ConfigStream):
     """A link that notes what it applied and told."""
 
-    def __init__(self, url: str, store: Path | None = None, timing: Timing = QUICK) -> None:
+    def __init__(self, url: str, store: Path | None = None, timing: Timing = QUICK, **more: Any) -> None:
         self.obeyed: list[Desired] = []
-        self.told: list[Fact] = []
+        self.told: list[Event] = []
         super().__init__(
             url,
             KEY,
@@ -49,6 +51,7 @@ class Followed(Link):
             on_desired=self._obey,
             emit=self.told.append,
             timing=timing,
+            **more,
         )
 
     def _obey(self, desired: Desired) -> list[str]:
@@ -143,6 +146,30 @@ def test_a_server_that_misbehaves_costs_only_time(follow: Follow, misbehaviour: 
         eventually(lambda: link.revisions == [1])
         eventually(lambda: link.is_connected)
         assert {request.path for request in server.requests} == {STREAM_PATH}
+
+
+@pytest.mark.parametrize(
+    ("reply", "first_s", "second_s"),
+    [
+        (answer(503), 4.0, 8.0),
+        (answer(401), 40.0, 80.0),
+        (answer(503, retry_after="100"), 125.0, 125.0),
+        (answer(503, retry_after="1"), 4.0, 8.0),
+    ],
+    ids=["503", "401", "503 longer", "503 shorter"],
+)
+@pytest.mark.parametrize("is_polling", [False, True])
+def test_wait_depends_on_the_answer(reply: Reply, first_s: float, second_s: float, is_polling: bool) -> None:
+    slow = Timing(floor_s=1.0, first_s=4.0, cap_s=60.0, not_for_us_first_s=40.0, not_for_us_cap_s=90.0)
+    with serving(otherwise=reply) as server:
+        link = Followed(server.url, timing=slow, chance=lambda: 1.0)
+        transport = Transport(server.url, KEY, Clock())
+        if is_polling:
+            link._poll_instead("nothing comes through")
+        waits = [link._round(transport) for _ in range(2)]
+        assert {request.path for request in server.requests} == {PATH if is_polling else STREAM_PATH}
+        transport.close()
+    assert waits == [first_s, second_s]
 
 
 @pytest.mark.parametrize("content", ["not json", "{}", '{"schema_version": 1, "revision": 9, "requires": ["x"]}'])
@@ -281,9 +308,9 @@ def test_a_check_can_be_forced(follow: Follow) -> None:
 
 FORK = """
 import os, sys, time
-from recovery_ops.runtime.desired.link import Link
+from recovery_ops.runtime.config.stream import ConfigStream
 obeyed, told = [], []
-link = Link(sys.argv[1], "key", service="s", instance="agent-1", store=None,
+link = ConfigStream(sys.argv[1], "key", service="s", instance="agent-1", store=None,
             on_desired=lambda desired: obeyed.append(desired.revision) or [], emit=told.append)
 link.start()
 while not link.is_connected: time.sleep(0.005)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.runtime.desired.messages import Message, Messages, TooLong
+from recovery_ops.runtime.config.server_sent_events import Message, Messages, TooLong
 
 LIMIT = 1000
 

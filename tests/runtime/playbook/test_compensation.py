@@ -8,16 +8,25 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.rules import facts
-from recovery_ops.rules.intent import Desired, Override
-from recovery_ops.rules.policy import PolicyInvalid
-from recovery_ops.rules.scope import Scope
-from recovery_ops.rules.verdicts import BUILT_IN_PLAYBOOK, playbook_document
-from recovery_ops.rules.words import Category, Compensation, CompensationOutcome, State, Verdict
-from recovery_ops.runtime import CircuitOpen, NotConfigured, RecoveryExhausted, Response, RunStopped, attempt
-from recovery_ops.runtime.playbook.dispatching import dispatch_failure, dispatch_failure_async
+from recovery_ops.rules import events
+from recovery_ops.rules.desired_state import Desired, Override
+from recovery_ops.rules.enums import Category, Compensation, CompensationOutcome, State, Verdict
+from recovery_ops.rules.playbook.verdicts import BUILT_IN_PLAYBOOK, playbook_document
+from recovery_ops.rules.policy.model import PolicyInvalid
+from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.runtime import (
+    CircuitOpen,
+    ConfigurationError,
+    DeadlineExceeded,
+    Recovery,
+    RecoveryExhausted,
+    Response,
+    RetryAfterActive,
+    StopRun,
+    attempt,
+)
+from recovery_ops.runtime.playbook.results import CompensationResult
 from recovery_ops.runtime.playbook.reversal import ReversalToken
-from recovery_ops.runtime.playbook.settling import CompensationResult
 from recovery_ops.runtime.testing import HttpError, Lab
 
 Outcome = CompensationOutcome
@@ -26,76 +35,85 @@ Dispatch = Callable[..., CompensationResult]
 
 @pytest.fixture
 def lab() -> Lab:
-    return Lab()
+    return Lab(reraise=False)
 
 
-def in_a_task(failure: Any, **said: Any) -> CompensationResult:
-    """The form for tasks, with a retry that is a coroutine."""
-    retry = said.pop("retry", None)
+def in_a_thread(recovery: Recovery, failure: Any, **said: Any) -> CompensationResult:
+    """The form for threads."""
+    return recovery.dispatch_failure(failure, **said)
 
-    async def again() -> Any:
-        await asyncio.sleep(0)
-        return retry()
+
+def in_a_task(recovery: Recovery, failure: Any, **said: Any) -> CompensationResult:
+    """The form for tasks, with every callable of the caller as a coroutine function."""
+
+    def as_coroutine(called: Callable[..., Any]) -> Callable[..., Any]:
+        async def awaited(*args: Any) -> Any:
+            await asyncio.sleep(0)
+            return called(*args)
+
+        return awaited
+
+    callables = {name: as_coroutine(one) for name, one in said.items() if callable(one)}
 
     async def whole() -> CompensationResult:
-        return await dispatch_failure_async(failure, retry=again if retry else None, **said)
+        return await recovery.dispatch_failure_async(failure, **said | callables)
 
     return asyncio.run(whole())
 
 
-@pytest.fixture(params=[dispatch_failure, in_a_task], ids=["thread", "task"])
+@pytest.fixture(params=[in_a_thread, in_a_task], ids=["thread", "task"])
 def dispatch(request: pytest.FixtureRequest, lab: Lab) -> Dispatch:
     """Either form, at home in the lab, for somebody who waits."""
 
     def both(failure: Any, **said: Any) -> CompensationResult:
         found: CompensationResult = request.param(
-            failure, **{"recovery": lab.recovery, "operation": "book", "foreground": True, **said}
+            lab.recovery, failure, **{"operation": "book", "foreground": True, **said}
         )
         return found
 
     return both
 
 
-def kinds(lab: Lab) -> list[type[facts.Fact]]:
-    return [type(fact) for fact in lab.facts]
+def kinds(lab: Lab) -> list[type[events.Event]]:
+    return [type(fact) for fact in lab.events]
 
 
 def test_a_timeout_is_tried_again_after_the_schedule(lab: Lab, dispatch: Dispatch) -> None:
     script = lab.script(TimeoutError(), TimeoutError(), "booked")
-    result = dispatch(TimeoutError(), retry=script, is_destructive=False)
+    result = dispatch(TimeoutError(), retry=script, idempotent=True)
     assert (result.value, result.attempts, result.is_success) == ("booked", 3, True)
     assert lab.waits == pytest.approx([0.2, 0.6, 1.8])
-    assert [fact.attempt for fact in lab.facts_of(facts.FailureClassified)] == [1, 2, 3]
-    (finished,) = lab.facts_of(facts.CompensationFinished)
+    assert [fact.attempt for fact in lab.events_of(events.FailureClassified)] == [1, 2, 3]
+    (finished,) = lab.events_of(events.CompensationFinished)
     assert (finished.outcome, finished.attempts) == (Outcome.SUCCEEDED_AFTER_COMPENSATION, 3)
 
 
 def test_the_failure_is_told_before_the_retry_is_made(lab: Lab, dispatch: Dispatch) -> None:
     told: list[int] = []
-    dispatch(HttpError(500), retry=lambda: told.append(len(lab.facts)), is_destructive=False)
-    assert kinds(lab)[0] is facts.FailureClassified
+    dispatch(HttpError(500), retry=lambda: told.append(len(lab.events)), idempotent=True)
+    assert kinds(lab)[0] is events.FailureClassified
     assert told == [2]  # the failure, and that there will be a retry
 
 
 def test_used_up_retries_leave_the_last_error(lab: Lab, dispatch: Dispatch) -> None:
     error = HttpError(502)
-    result = dispatch(HttpError(500), retry=lab.script(HttpError(503), error), is_destructive=False)
+    result = dispatch(HttpError(500), retry=lab.script(HttpError(503), error), idempotent=True)
     assert (result.outcome, result.reason, result.error) == (Outcome.EXHAUSTED, "attempts", error)
     assert result.advice
 
 
 def test_an_unknown_error_goes_to_the_unclassified_inbox(lab: Lab, dispatch: Dispatch) -> None:
-    asked: list[facts.Escalated] = []
+    asked: list[events.Escalated] = []
     script = lab.script("never")
-    result = dispatch(Exception("nobody knows"), retry=script, is_destructive=False, escalate=asked.append)
+    result = dispatch(Exception("nobody knows"), retry=script, idempotent=True, escalate=asked.append)
     assert (result.outcome, result.queue, script.calls) == (Outcome.ESCALATED, "unclassified", 0)
     assert [question.escalation_id for question in asked] == [result.escalation_id]
-    assert lab.facts_of(facts.Escalated) == asked
+    assert lab.events_of(events.Escalated) == asked
 
 
 def test_a_used_key_means_it_already_happened(lab: Lab, dispatch: Dispatch) -> None:
     error = HttpError(Response(409, body={"error": {"code": "idempotency_key_in_use"}}))
-    result = dispatch(error, retry=lab.script("twice"), is_destructive=False)
+    result = dispatch(error, retry=lab.script("twice"), idempotent=True)
     assert (result.verdict, result.outcome) == (Verdict.IDEMPOTENCY_CONFLICT, Outcome.DEPRECATED)
     assert result.needs_new_plan
     assert "already happened" in result.advice
@@ -107,16 +125,16 @@ def test_stale_evidence_is_read_again_before_the_one_retry(lab: Lab, dispatch: D
         HttpError(412),
         retry=lambda: order.append("retry"),
         refresh_evidence=lambda: order.append("refresh"),
-        is_destructive=False,
+        idempotent=True,
     )
     assert (order, result.is_success) == (["refresh", "retry"], True)
 
 
 def test_evidence_that_cannot_be_read_means_a_new_plan(lab: Lab, dispatch: Dispatch) -> None:
     script = lab.script("blind")
-    result = dispatch(HttpError(412), retry=script, refresh_evidence=lab.script(OSError()), is_destructive=False)
+    result = dispatch(HttpError(412), retry=script, refresh_evidence=lab.script(OSError()), idempotent=True)
     assert (result.outcome, result.reason, script.calls) == (Outcome.DEPRECATED, "refresh_failed", 0)
-    assert [fact.hook for fact in lab.facts_of(facts.HookFailed)] == ["refresh_evidence"]
+    assert [fact.hook for fact in lab.events_of(events.HookFailed)] == ["refresh_evidence"]
 
 
 def test_a_mismatch_leaves_a_ticket_for_whoever_looks_after_the_adapter(lab: Lab, dispatch: Dispatch) -> None:
@@ -125,29 +143,29 @@ def test_a_mismatch_leaves_a_ticket_for_whoever_looks_after_the_adapter(lab: Lab
 
     result = dispatch(Mismatch())
     assert (result.outcome, result.queue) == (Outcome.DEPRECATED, "adapter_owner")
-    assert [fact.queue for fact in lab.facts_of(facts.Escalated)] == ["adapter_owner"]
+    assert [fact.queue for fact in lab.events_of(events.Escalated)] == ["adapter_owner"]
 
 
 def test_a_hook_that_raises_changes_nothing(lab: Lab, dispatch: Dispatch) -> None:
     result = dispatch(HttpError(403), escalate=lab.script(ValueError("no pager")))
     assert (result.outcome, result.queue) == (Outcome.ESCALATED, "policy_review")
-    assert [fact.hook for fact in lab.facts_of(facts.HookFailed)] == ["escalate"]
+    assert [fact.hook for fact in lab.events_of(events.HookFailed)] == ["escalate"]
 
 
 def test_what_is_not_said_is_the_most_restrictive(lab: Lab) -> None:
     script = lab.script("twice")
-    result = dispatch_failure(TimeoutError(), recovery=lab.recovery, retry=script)
+    result = lab.recovery.dispatch_failure(TimeoutError(), retry=script)
     assert (result.reason, script.calls) == ("may_do_harm_twice", 0)
-    overloaded = dispatch_failure(HttpError(529), recovery=lab.recovery, retry=script)
+    overloaded = lab.recovery.dispatch_failure(HttpError(529), retry=script)
     assert overloaded.reason == "capacity_in_background"
 
 
 def test_a_run_says_who_waits_and_when_it_is_over(lab: Lab) -> None:
     script = lab.script("booked")
-    with lab.recovery.run(source="main_agent", deadline_s=10.0):
-        answered = dispatch_failure(HttpError(529), recovery=lab.recovery, retry=script)
+    with lab.recovery.run(source="main_agent", timeout=10.0):
+        answered = lab.recovery.dispatch_failure(HttpError(529), retry=script)
         late = HttpError(Response(429, {"retry-after": "30"}))
-        refused = dispatch_failure(late, recovery=lab.recovery, retry=script)
+        refused = lab.recovery.dispatch_failure(late, retry=script)
     assert answered.is_success
     assert (refused.reason, script.calls) == ("deadline", 1)
     assert refused.retry_at is not None
@@ -166,22 +184,54 @@ def test_a_key_travels_with_each_retry_and_allows_it(lab: Lab, dispatch: Dispatc
     assert keys == ["order-7", "order-7"]
 
 
+def test_key_of_the_attempt_around_travels_with_each_retry(lab: Lab) -> None:
+    keys: list[str | None] = []
+
+    def book(order: str) -> bool:
+        retry = lab.script(TimeoutError(), "booked")
+
+        def again() -> Any:
+            keys.append(attempt().idempotency_key)
+            return retry()
+
+        said: dict[str, Any] = {"operation": "book", "idempotent": True, "retry": again}
+        return lab.recovery.dispatch_failure(TimeoutError(), **said).is_success
+
+    assert lab.recovery.guard("book", idempotency_key=lambda order: order)(book)("order-7")
+    assert keys == ["order-7", "order-7"]
+
+
 def test_what_a_guard_has_told_is_not_told_again(lab: Lab, dispatch: Dispatch) -> None:
     guarded = lab.recovery.guard("book")(lab.script(TimeoutError()))
     with pytest.raises(RecoveryExhausted) as failed:
         guarded()
-    before = len(lab.facts_of(facts.FailureClassified))
-    result = dispatch(failed.value, operation="", retry=guarded, is_destructive=False)
+    before = len(lab.events_of(events.FailureClassified))
+    result = dispatch(failed.value, operation="", retry=guarded, idempotent=True)
     assert result.outcome is Outcome.EXHAUSTED
     assert before == 1
-    assert len(lab.facts_of(facts.FailureClassified)) == 1 + 3  # one for each retry, by the guard
-    assert {fact.operation for fact in lab.facts} == {"book"}
+    assert len(lab.events_of(events.FailureClassified)) == 1 + 3  # one for each retry, by the guard
+    assert {fact.operation for fact in lab.events} == {"book"}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "reason"),
+    [
+        (CircuitOpen("book", breaker="book", state=State.OPEN), "breaker_open"),
+        (RetryAfterActive("book"), "gate_closed"),
+        (DeadlineExceeded("book"), "deadline"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_refused_retry_ends_with_its_reason(lab: Lab, dispatch: Dispatch, refusal: Exception, reason: str) -> None:
+    script = lab.script(refusal, "twice")
+    result = dispatch(TimeoutError(), retry=script, idempotent=True)
+    assert (result.outcome, result.reason, script.calls) == (Outcome.EXHAUSTED, reason, 1)
 
 
 def test_a_refused_call_is_no_failure(lab: Lab, dispatch: Dispatch) -> None:
     result = dispatch(CircuitOpen("book", breaker="book", state=State.OPEN))
     assert (result.outcome, result.reason, result.compensation) == (Outcome.EXHAUSTED, "refused", None)
-    assert lab.facts == []
+    assert lab.events == []
 
 
 def tripped(lab: Lab) -> Desired:
@@ -200,20 +250,20 @@ def tripped(lab: Lab) -> Desired:
 
 
 def test_a_trip_in_the_middle_of_a_wait_ends_it(lab: Lab, dispatch: Dispatch) -> None:
-    lab.recovery.operation("book")
+    lab.recovery.operations.named("book")
     lab.waker.at(0.1, lambda: lab.recovery.apply(tripped(lab)))
     script = lab.script("booked")
-    result = dispatch(TimeoutError(), retry=script, is_destructive=False)
+    result = dispatch(TimeoutError(), retry=script, idempotent=True)
     assert (result.reason, script.calls) == ("breaker_open", 0)
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), RunStopped(Category.PERMISSION, "no")])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), StopRun(Category.PERMISSION, "no")])
 def test_what_is_not_a_failure_is_raised(lab: Lab, dispatch: Dispatch, error: BaseException) -> None:
     with pytest.raises(type(error)):
         dispatch(error)
     with pytest.raises(type(error)):
-        dispatch(TimeoutError(), retry=lab.script(error), is_destructive=False)
-    assert facts.CompensationFinished not in kinds(lab)
+        dispatch(TimeoutError(), retry=lab.script(error), idempotent=True)
+    assert events.CompensationFinished not in kinds(lab)
 
 
 def test_a_cancel_of_the_task_passes_through(lab: Lab) -> None:
@@ -221,10 +271,8 @@ def test_a_cancel_of_the_task_passes_through(lab: Lab) -> None:
         await asyncio.Event().wait()
 
     async def whole() -> None:
-        task = asyncio.create_task(
-            dispatch_failure_async(TimeoutError(), retry=hangs, is_destructive=False, recovery=lab.recovery)
-        )
-        while not lab.facts_of(facts.RetryScheduled):
+        task = asyncio.create_task(lab.recovery.dispatch_failure_async(TimeoutError(), retry=hangs, idempotent=True))
+        while not lab.events_of(events.RetryScheduled):
             await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -237,24 +285,24 @@ def test_the_thread_form_says_what_to_do_about_a_coroutine(lab: Lab) -> None:
     async def again() -> None: ...
 
     for said in ({"retry": again}, {"refresh_evidence": again}, {"reversal": ReversalToken("book", "a", again)}):
-        with pytest.raises(NotConfigured, match="again is async: use dispatch_failure_async"):
-            dispatch_failure(TimeoutError(), recovery=lab.recovery, **said)
+        with pytest.raises(ConfigurationError, match="again is async: use dispatch_failure_async"):
+            lab.recovery.dispatch_failure(TimeoutError(), **said)
 
 
 def test_threads_and_tasks_tell_the_same_facts() -> None:
     told = []
-    for form in (dispatch_failure, in_a_task):
-        lab = Lab()
+    for form in (in_a_thread, in_a_task):
+        lab = Lab(reraise=False)
         form(
+            lab.recovery,
             HttpError(500),
-            recovery=lab.recovery,
             operation="book",
             retry=lab.script(TimeoutError(), HttpError(403), takes_s=0.5),
             foreground=True,
-            is_destructive=False,
+            idempotent=True,
         )
         told.append(
-            [(type(fact), getattr(fact, "category", None), getattr(fact, "duration_s", None)) for fact in lab.facts]
+            [(type(fact), getattr(fact, "category", None), getattr(fact, "duration_s", None)) for fact in lab.events]
         )
     assert told[0] == told[1]
     assert len(told[0]) == 7
@@ -275,14 +323,14 @@ def test_a_token_undoes_its_call_once(lab: Lab, dispatch: Dispatch, request: pyt
     again = dispatch(USED_KEY, reversal=token, playbook=reversing())
     assert (first.outcome, first.compensation) == (Outcome.REVERSED, Compensation.ISSUE_REVERSAL)
     assert (again.outcome, again.reason, undone) == (Outcome.EXHAUSTED, "token_already_redeemed", ["refund"])
-    assert [fact.reason for fact in lab.facts_of(facts.ReversalRefused)] == ["token_already_redeemed"]
+    assert [fact.reason for fact in lab.events_of(events.ReversalRefused)] == ["token_already_redeemed"]
 
 
 def test_without_its_token_nothing_is_undone(lab: Lab, dispatch: Dispatch) -> None:
     other = ReversalToken("pay", "order-7", lab.script("undone"))
     assert dispatch(USED_KEY, playbook=reversing()).reason == "no_token"
     assert dispatch(USED_KEY, playbook=reversing(), reversal=other).reason == "token_of_another_call"
-    assert [fact.action_id for fact in lab.facts_of(facts.ReversalRefused)] == [None, "order-7"]
+    assert [fact.action_id for fact in lab.events_of(events.ReversalRefused)] == [None, "order-7"]
 
 
 def test_a_token_is_not_used_where_the_playbook_does_not_say_so(lab: Lab, dispatch: Dispatch) -> None:

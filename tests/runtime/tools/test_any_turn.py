@@ -11,19 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.tools.transcript import faults
-from recovery_ops.runtime import (
-    Response,
-    ResultKind,
-    RunStopped,
-    Tool,
-    ToolResult,
-    ToolUse,
-    resume,
-    run_tools,
-    run_tools_async,
-    tool_uses_in,
-)
+from recovery_ops.rules.tools.results import ResultKind
+from recovery_ops.rules.tools.transcript import ToolUse, faults
+from recovery_ops.runtime import Response, StopRun, Tool, ToolRegistry, ToolResult
 from recovery_ops.runtime.testing import HttpError, Lab
 from tests.runtime.tools.toolboxes import open_tool, registry_of
 
@@ -65,9 +55,9 @@ def toolbox(lab: Lab, plans: list[dict[str, Any]], *, for_tasks: bool) -> list[T
         return do(**arguments)
 
     return [
-        open_tool("read", do, is_destructive=False, max_retries=1),
+        open_tool("read", do, read_only=True, max_retries=1),
         open_tool("pay", do, input_schema=SCHEMA, require_permission=True),
-        open_tool("slow", do_async if for_tasks else do, is_destructive=False, optional=True),
+        open_tool("slow", do_async if for_tasks else do, read_only=True, optional=True),
         open_tool("guarded", do, output_schema={"type": "string"}, fallback=lambda **_: "from the cache"),
     ]
 
@@ -85,15 +75,15 @@ def turned(lab: Lab, plans: list[dict[str, Any]], permission: Any, *, for_tasks:
     """The results of a turn, however it ended."""
     registry = registry_of(lab, *toolbox(lab, plans, for_tasks=for_tasks), permission=permission)
     into: list[ToolResult] = []
-    uses = tool_uses_in(asked(plans))
-    stops: list[RunStopped] = []
+    uses = ToolRegistry.tool_uses_in(asked(plans))
+    stops: list[StopRun] = []
     try:
         with lab.recovery.run(source="main_agent"):
             if for_tasks:
-                asyncio.run(run_tools_async(registry, uses, into=into))
+                asyncio.run(registry.run_tools_async(uses, into=into))
             else:
-                run_tools(registry, uses, into=into)
-    except RunStopped as stop:
+                registry.run_tools(uses, into=into)
+    except StopRun as stop:
         stops.append(stop)
     except (KeyboardInterrupt, SystemExit, asyncio.CancelledError):
         pass
@@ -125,13 +115,13 @@ def test_a_conversation_that_was_cut_anywhere_is_whole_after_a_resume(plans: lis
     broken: list[dict[str, Any]] = [{"role": "user", "content": "go"}, asked(plans)]
     if kept:
         broken.append({"role": "user", "content": kept})
-    resumed = resume(broken, registry=registry_of(Lab(), *toolbox(lab, plans, for_tasks=False)))
+    resumed = registry_of(Lab(), *toolbox(lab, plans, for_tasks=False)).resume(broken)
     assert faults(resumed.messages) == []
     assert len(resumed.filled) == max(0, len(plans) - cut)
-    assert resume(resumed.messages).filled == ()
+    assert ToolRegistry(lab.recovery).resume(resumed.messages).filled == ()
 
 
 def test_a_use_may_be_an_object_of_any_kind() -> None:
     lab = Lab()
-    results = run_tools(registry_of(lab), [object(), ToolUse("", ""), None, {"id": 7, "name": ["x"]}])
+    results = registry_of(lab).run_tools([object(), ToolUse("", ""), None, {"id": 7, "name": ["x"]}])
     assert [one.kind for one in results] == [ResultKind.UNKNOWN_TOOL] * 4

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.rules import facts
-from recovery_ops.runtime import ResultKind, Tool, ToolRegistry, ToolResult, build_tool, run_tool
+from recovery_ops.rules import events
+from recovery_ops.rules.tools.results import ResultKind
+from recovery_ops.runtime import Tool, ToolRegistry, ToolResult, build_tool
 from recovery_ops.runtime.testing import Lab, Script
-from tests.runtime.tools.toolboxes import PLAYS, Play, use
+from tests.runtime.tools.toolboxes import PLAYS, Play, live_limits, use
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ class TestTheAnswer:
         (result,) = asked(play, lab, registry(lab, lab.script(1), lambda tool, arguments: reason))
         assert "Why: needs Bearer [masked] xxx" in result.content
         assert len(result.content) < 600
-        (fact,) = lab.facts_of(facts.PermissionDenied)
+        (fact,) = lab.events_of(events.PermissionDenied)
         assert "canary" not in fact.reason
 
     def test_a_checker_that_raises_denies(self, play: Play, lab: Lab) -> None:
@@ -78,7 +79,7 @@ class TestTheAnswer:
 
         (result,) = asked(play, lab, registry(lab, lab.script(1), check))
         assert result.kind is ResultKind.DENIED
-        (fact,) = lab.facts_of(facts.HookFailed)
+        (fact,) = lab.events_of(events.HookFailed)
         assert (fact.hook, fact.error_type) == ("permission", "ConnectionError")
 
     def test_an_async_checker_is_awaited_in_tasks_and_denies_in_threads(self, lab: Lab) -> None:
@@ -99,14 +100,14 @@ class TestTheAnswer:
     def test_a_refusal_is_a_fact_and_no_failure(self, play: Play, lab: Lab) -> None:
         with lab.recovery.run(source="main_agent") as run:
             play(registry(lab, lab.script(1), lambda tool, arguments: "not today"), [use("pay")])
-        (fact,) = lab.facts_of(facts.PermissionDenied)
+        (fact,) = lab.events_of(events.PermissionDenied)
         assert (fact.operation, fact.reason, fact.consecutive, fact.total) == ("pay", "not today", 1, 1)
-        assert lab.facts_of(facts.FailureClassified) == []
+        assert lab.events_of(events.FailureClassified) == []
         assert run.scope.guards.budget.total == 0
 
     def test_outside_a_run_it_is_told_too(self, lab: Lab) -> None:
-        assert run_tool(registry(lab, lab.script(1)), use("pay")).kind is ResultKind.DENIED
-        assert len(lab.facts_of(facts.PermissionDenied)) == 1
+        assert registry(lab, lab.script(1)).run_tool(use("pay")).kind is ResultKind.DENIED
+        assert len(lab.events_of(events.PermissionDenied)) == 1
 
 
 class TestAPerson:
@@ -117,13 +118,13 @@ class TestAPerson:
             assert not run.asks_a_person
             play(found, [use("pay", "3")])
             assert run.asks_a_person
-        (tripped,) = lab.facts_of(facts.GuardTripped)
+        (tripped,) = lab.events_of(events.GuardTripped)
         assert (tripped.guard, tripped.count, tripped.limit) == ("permission_denials", 3, 3)
 
     def test_where_nobody_can_answer_a_person_is_asked_by_an_escalation_once(self, play: Play, lab: Lab) -> None:
         found = registry(lab, lab.script(1), lambda tool, arguments: "no")
         results = asked(play, lab, found, times=5)
-        (fact,) = lab.facts_of(facts.Escalated)
+        (fact,) = lab.events_of(events.Escalated)
         assert (fact.queue, fact.reason, fact.operation) == ("policy_review", "permission_denials", "pay")
         assert ["A person has been asked" in result.content for result in results] == [False, False, True, True, True]
 
@@ -141,7 +142,7 @@ class TestAPerson:
         assert results[4].kind is ResultKind.SUCCEEDED
         assert "a person said no" in results[3].content
         assert questions == ["pay: too much"] * 2
-        assert lab.facts_of(facts.Escalated) == []
+        assert lab.events_of(events.Escalated) == []
 
     def test_in_background_the_hook_is_left_alone(self, play: Play, lab: Lab) -> None:
         def ask(tool: Tool, arguments: dict[str, Any], reason: str) -> bool:
@@ -149,8 +150,8 @@ class TestAPerson:
 
         found = registry(lab, lab.script(1), lambda tool, arguments: False, ask_person=ask)
         asked(play, lab, found, times=5, source="nightly")
-        assert len(lab.facts_of(facts.Escalated)) == 1
-        assert lab.facts_of(facts.HookFailed) == []
+        assert len(lab.events_of(events.Escalated)) == 1
+        assert lab.events_of(events.HookFailed) == []
 
     def test_a_hook_that_raises_leaves_the_refusal_standing(self, play: Play, lab: Lab) -> None:
         def ask(tool: Tool, arguments: dict[str, Any], reason: str) -> bool:
@@ -159,17 +160,18 @@ class TestAPerson:
         found = registry(lab, lab.script(1), lambda tool, arguments: "no", ask_person=ask)
         results = asked(play, lab, found, times=4)
         assert {result.kind for result in results} == {ResultKind.DENIED}
-        assert [fact.hook for fact in lab.facts_of(facts.HookFailed)] == ["ask_person"]
+        assert [fact.hook for fact in lab.events_of(events.HookFailed)] == ["ask_person"]
 
     def test_a_yes_in_between_begins_the_row_anew(self, play: Play, lab: Lab) -> None:
         answers = iter([False, False, True, False, False])
         found = registry(lab, lab.script("paid"), lambda tool, arguments: next(answers))
         asked(play, lab, found, times=5)
-        assert lab.facts_of(facts.GuardTripped) == []
+        assert lab.events_of(events.GuardTripped) == []
 
     def test_twenty_in_all_switch_the_run_too(self, play: Play, lab: Lab) -> None:
+        live_limits(lab, repeat_action="off")
         answers = iter([False, True] * 20)
         found = registry(lab, lab.script("paid"), lambda tool, arguments: next(answers))
         asked(play, lab, found, times=40)
-        (tripped,) = lab.facts_of(facts.GuardTripped)
+        (tripped,) = lab.events_of(events.GuardTripped)
         assert (tripped.count, tripped.limit) == (20, 20)

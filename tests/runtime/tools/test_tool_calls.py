@@ -8,21 +8,13 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.rules import facts
-from recovery_ops.rules.intent import Desired, Override
-from recovery_ops.rules.scope import Scope
-from recovery_ops.rules.words import Category, State
-from recovery_ops.runtime import (
-    Detail,
-    Fallback,
-    Knobs,
-    Response,
-    ResultKind,
-    RunStopped,
-    ToolUse,
-    attempt,
-    build_tool,
-)
+from recovery_ops.rules import events
+from recovery_ops.rules.desired_state import Desired, Override
+from recovery_ops.rules.enums import Category, State
+from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.tools.results import Detail, ResultKind
+from recovery_ops.rules.tools.transcript import ToolUse
+from recovery_ops.runtime import Fallback, Response, Settings, StopRun, attempt, build_tool
 from recovery_ops.runtime.testing import Lab
 from tests.runtime.tools.toolboxes import PLAYS, Play, open_tool, registry_of, scripted, use
 from tests.support.tool_calls import one
@@ -61,7 +53,7 @@ class TestSuccess:
         assert (result.kind, result.is_error, result.value) == (ResultKind.SUCCEEDED, False, {"hits": 3})
         assert result.content == '{"hits": 3}'
         assert result.tool_use_id == "use-search"
-        assert lab.facts_of(facts.ToolErrorReturned) == []
+        assert lab.events_of(events.ToolErrorReturned) == []
 
     def test_async_handlers_are_awaited(self, play: Play, lab: Lab) -> None:
         async def search(q: str) -> str:
@@ -100,7 +92,7 @@ class TestSuccess:
                 raise TimeoutError
             return "ok"
 
-        tool = open_tool("sum", broken, is_destructive=False, max_retries=1)
+        tool = open_tool("sum", broken, read_only=True, max_retries=1)
         assert one(play, lab, tool, use("sum", items=[1, 2])).value == "ok"
         assert seen == [[1, 2], [1, 2]]
 
@@ -123,9 +115,9 @@ class TestUnknownTool:
 
     def test_it_is_told_without_making_an_operation_of_the_models_words(self, play: Play, lab: Lab) -> None:
         one(play, lab, scripted(lab, "search", "x"), use("serach"))
-        (fact,) = lab.facts_of(facts.ToolErrorReturned)
+        (fact,) = lab.events_of(events.ToolErrorReturned)
         assert (fact.operation, fact.tool, fact.category) == ("", "serach", Category.MODEL_OUTPUT)
-        (failed,) = lab.facts_of(facts.FailureClassified)
+        (failed,) = lab.events_of(events.FailureClassified)
         assert (failed.operation, failed.tool, failed.retryable) == ("", "serach", False)
         assert "serach" not in lab.recovery.operations
 
@@ -156,9 +148,9 @@ class TestInvalidArguments:
         assert script.calls == 0
 
     def test_it_is_a_failure_that_the_loop_never_retries(self, play: Play, lab: Lab) -> None:
-        tool = scripted(lab, "sum", 1, input_schema=SCHEMA, is_destructive=False, max_retries=5)
+        tool = scripted(lab, "sum", 1, input_schema=SCHEMA, read_only=True, max_retries=5)
         one(play, lab, tool, use("sum"))
-        (fact,) = lab.facts_of(facts.FailureClassified)
+        (fact,) = lab.events_of(events.FailureClassified)
         assert (fact.category, fact.operation, fact.retryable) == (Category.MODEL_OUTPUT, "sum", False)
         assert lab.waits == []
         breaker = lab.recovery.breaker("sum")
@@ -176,10 +168,10 @@ class TestInvalidArguments:
 
 class TestOutput:
     def test_an_answer_that_fails_its_schema_counts_for_the_breaker(self, play: Play, lab: Lab) -> None:
-        tool = scripted(lab, "sum", {"n": "one"}, output_schema=SCHEMA, knobs=Knobs(consecutive_failures=1))
+        tool = scripted(lab, "sum", {"n": "one"}, output_schema=SCHEMA, settings=Settings(consecutive_failures=1))
         result = one(play, lab, tool)
         assert (result.kind, result.category) == (ResultKind.FAILED, Category.SCHEMA_MISMATCH)
-        (changed,) = lab.facts_of(facts.BreakerStateChanged)
+        (changed,) = lab.events_of(events.BreakerStateChanged)
         assert changed.state is State.OPEN
 
     def test_an_answer_is_held_against_the_schema_as_the_model_would_see_it(self, play: Play, lab: Lab) -> None:
@@ -198,7 +190,6 @@ class TestExecutionFailure:
             (KeyError("x"), Category.NOT_FOUND),
             (404, Category.NOT_FOUND),
             (400, Category.INVALID_REQUEST),
-            (401, Category.AUTH),
             (OSError(28, "No space left on device"), Category.RESOURCE),
             (RuntimeError("hm"), Category.UNKNOWN),
             (Response(402), Category.QUOTA_EXHAUSTED),
@@ -210,7 +201,7 @@ class TestExecutionFailure:
         result = one(play, lab, scripted(lab, "search", error))
         assert (result.kind, result.is_error, result.category) == (ResultKind.FAILED, True, category)
         assert f"Category: {category.value}" in result.content
-        (fact,) = lab.facts_of(facts.ToolErrorReturned)
+        (fact,) = lab.events_of(events.ToolErrorReturned)
         assert (fact.operation, fact.tool, fact.category, fact.call_id) == (
             "search",
             "search",
@@ -220,14 +211,14 @@ class TestExecutionFailure:
 
     def test_what_went_wrong_is_classified_before_it_is_returned(self, play: Play, lab: Lab) -> None:
         one(play, lab, scripted(lab, "search", ValueError("x")))
-        kinds = [type(fact) for fact in lab.facts]
-        assert kinds.index(facts.FailureClassified) < kinds.index(facts.ToolErrorReturned)
+        kinds = [type(fact) for fact in lab.events]
+        assert kinds.index(events.FailureClassified) < kinds.index(events.ToolErrorReturned)
 
     def test_the_developer_gets_everything(self, play: Play, lab: Lab) -> None:
         cause = OSError("inner")
         error = ValueError("token=canary0123456789")
         error.__cause__ = cause
-        tool = scripted(lab, "search", 503, error, is_destructive=False, max_retries=3)
+        tool = scripted(lab, "search", 503, error, read_only=True, max_retries=3)
         result = one(play, lab, tool)
         record = result.for_developer
         assert record is not None
@@ -253,20 +244,20 @@ class TestExecutionFailure:
         assert told.can_retry is False
 
     def test_a_retry_that_helps_is_a_success(self, play: Play, lab: Lab) -> None:
-        tool = scripted(lab, "search", 503, "found", is_destructive=False, max_retries=1)
+        tool = scripted(lab, "search", 503, "found", read_only=True, max_retries=1)
         assert one(play, lab, tool).value == "found"
         assert lab.waits == [0.5]
 
     def test_nobody_retries_unless_somebody_said_so(self, play: Play, lab: Lab) -> None:
         script = lab.script(503)
-        one(play, lab, open_tool("search", script, optional=True, is_destructive=False))
+        one(play, lab, open_tool("search", script, optional=True, read_only=True))
         assert script.calls == 1
 
     def test_the_deadline_of_an_attempt_is_a_timeout(self, lab: Lab) -> None:
         async def hang() -> None:
             await asyncio.sleep(30)
 
-        result = one(PLAYS["tasks"], lab, open_tool("hang", hang, deadline_s=0.01))
+        result = one(PLAYS["tasks"], lab, open_tool("hang", hang, attempt_timeout=0.01))
         assert result.category is Category.TIMEOUT
         assert result.for_developer is not None
         assert [one.category for one in result.for_developer.attempts] == [Category.TIMEOUT]
@@ -275,14 +266,14 @@ class TestExecutionFailure:
         async def hang() -> None:
             await asyncio.sleep(30)
 
-        assert one(PLAYS["threads"], lab, open_tool("hang", hang, deadline_s=0.01)).category is Category.TIMEOUT
+        assert one(PLAYS["threads"], lab, open_tool("hang", hang, attempt_timeout=0.01)).category is Category.TIMEOUT
 
     def test_a_sync_handler_is_handed_what_is_left(self, play: Play, lab: Lab) -> None:
-        result = one(play, lab, open_tool("look", lambda: attempt().deadline_s, kind="document"))
+        result = one(play, lab, open_tool("look", lambda: attempt().remaining_s, kind="document"))
         assert result.value == pytest.approx(60.0)
 
     def test_a_policy_no_of_the_upstream_leaves_no_chance_to_rephrase(self, play: Play, lab: Lab) -> None:
-        refusal = Response(400, body={"error": {"code": "content_filter"}})
+        refusal = Response(400, body={"error": {"code": "blocked_by_policy"}})
         registry = registry_of(lab, scripted(lab, "draw", refusal))
         with lab.recovery.run(source="main_agent"):
             first, second = play(registry, [use("draw", "1"), use("draw", "2")])
@@ -290,7 +281,16 @@ class TestExecutionFailure:
         assert first.category is Category.POLICY_DENIED
         assert second.detail is Detail.STOPPED_TOOL
         assert "a person has to decide first" in second.content
-        assert [fact.queue for fact in lab.facts_of(facts.Escalated)] == ["policy_review"]
+        assert [fact.queue for fact in lab.events_of(events.Escalated)] == ["policy_review"]
+
+    def test_filtered_content_leaves_tool_on_offer(self, play: Play, lab: Lab) -> None:
+        filtered = Response(400, body={"error": {"code": "content_filter"}})
+        registry = registry_of(lab, scripted(lab, "draw", filtered))
+        with lab.recovery.run(source="main_agent"):
+            [result] = play(registry, [use("draw", "1")])
+            assert [tool.name for tool in registry.offered()] == ["draw"]
+        assert (result.category, result.is_error) == (Category.CONTENT_REFUSED, True)
+        assert lab.events_of(events.Escalated) == []
 
 
 class TestRefused:
@@ -322,14 +322,14 @@ class TestRefused:
 
     def test_no_time_left_is_said(self, play: Play, lab: Lab) -> None:
         registry = registry_of(lab, scripted(lab, "search", "never"))
-        with lab.recovery.run(source="main_agent", deadline_s=5.0):
+        with lab.recovery.run(source="main_agent", timeout=5.0):
             lab.clock.push(6.0)
             (result,) = play(registry, [use("search")])
         assert result.detail is Detail.REFUSED
         assert "its deadline has passed" in result.content
 
     def test_the_gate_of_a_vendor_is_a_refusal_too(self, play: Play, lab: Lab) -> None:
-        tool = scripted(lab, "search", Response(429, {"retry-after": "600"}), is_destructive=False)
+        tool = scripted(lab, "search", Response(429, {"retry-after": "600"}), read_only=True)
         registry = registry_of(lab, tool)
         with lab.recovery.run(source="titles"):
             (first,), (second,) = play(registry, [use("search")]), play(registry, [use("search")])
@@ -374,7 +374,7 @@ def test_switched_off_tools_are_called_straight_and_still_give_results(
         ResultKind.DENIED,
         ResultKind.UNKNOWN_TOOL,
     ]
-    with pytest.raises(RunStopped):
+    with pytest.raises(StopRun):
         play(registry_of(lab, scripted(lab, "buckets", 403)), [use("buckets")])
 
 
@@ -384,7 +384,7 @@ def test_both_ways_tell_the_same_facts(lab: Lab) -> None:
     for play in PLAYS.values():
         own = Lab()
         tools = [
-            scripted(own, "flaky", 503, "ok", is_destructive=False, max_retries=1),
+            scripted(own, "flaky", 503, "ok", read_only=True, max_retries=1),
             scripted(own, "broken", ValueError("x")),
             scripted(own, "mood", TimeoutError(), optional=True),
             scripted(own, "ended", StopIteration()),
@@ -392,5 +392,5 @@ def test_both_ways_tell_the_same_facts(lab: Lab) -> None:
         ]
         with own.recovery.run(source="main_agent"):
             play(registry_of(own, *tools), [use(tool.name) for tool in tools] + [use("none")])
-        told.append([replace(fact) for fact in own.facts])
+        told.append([replace(fact) for fact in own.events])
     assert told[0] == told[1]

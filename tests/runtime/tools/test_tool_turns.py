@@ -11,21 +11,11 @@ import anyio
 import pytest
 import trio
 
-from recovery_ops.rules.facts import Fact, ToolErrorReturned
-from recovery_ops.rules.words import Category
-from recovery_ops.runtime import (
-    Detail,
-    Recovery,
-    ResultKind,
-    RunStopped,
-    ToolRegistry,
-    ToolResult,
-    run_tool,
-    run_tool_async,
-    run_tools,
-    run_tools_async,
-)
-from recovery_ops.runtime.testing import Facts, Lab
+from recovery_ops.rules.enums import Category
+from recovery_ops.rules.events import Event, ToolErrorReturned
+from recovery_ops.rules.tools.results import Detail, ResultKind
+from recovery_ops.runtime import Recovery, StopRun, ToolRegistry, ToolResult
+from recovery_ops.runtime.testing import HttpError, Lab, RecordedEvents
 from tests.runtime.tools.toolboxes import PLAYS, Play, open_tool, registry_of, scripted, use
 
 
@@ -65,11 +55,11 @@ class TestInterrupts:
         def interrupt() -> None:
             raise KeyboardInterrupt
 
-        registry = registry_of(lab, scripted(lab, "search", 503, is_destructive=False, max_retries=3))
+        registry = registry_of(lab, scripted(lab, "search", 503, read_only=True, max_retries=3))
         into: list[ToolResult] = []
         lab.waker.at(0.1, interrupt)
         with pytest.raises(KeyboardInterrupt), lab.recovery.run(source="main_agent"):
-            run_tools(registry, [use("search", "1"), use("search", "2")], into=into)
+            registry.run_tools([use("search", "1"), use("search", "2")], into=into)
         assert kinds(into) == [CANCELLED, CANCELLED]
 
     def test_an_interrupt_in_a_hook_passes_too(self, play: Play, lab: Lab) -> None:
@@ -84,8 +74,8 @@ class TestInterrupts:
         assert "pay was not called" in into[0].content
 
     def test_a_defect_of_ours_costs_no_result(self, play: Play, caplog: pytest.LogCaptureFixture) -> None:
-        class Broken(Facts):
-            def emit(self, fact: Fact, *rest: Any) -> None:
+        class Broken(RecordedEvents):
+            def emit(self, fact: Event, *rest: Any) -> None:
                 if isinstance(fact, ToolErrorReturned):
                     raise OSError("a sink that breaks its word")
 
@@ -111,12 +101,12 @@ class Hanging:
         return "done"
 
     def tool(self, name: str = "hang", **said: Any) -> Any:
-        return open_tool(name, self.hang, **{"is_destructive": False, "deadline_s": 60.0} | said)
+        return open_tool(name, self.hang, **{"read_only": True, "attempt_timeout": 60.0} | said)
 
 
 async def called_off(registry: ToolRegistry, uses: list[Any], into: list[ToolResult]) -> None:
     """Cancel the turn once its calls hang."""
-    task = asyncio.ensure_future(run_tools_async(registry, uses, into=into))
+    task = asyncio.ensure_future(registry.run_tools_async(uses, into=into))
     for _ in range(20):
         await asyncio.sleep(0)
     task.cancel()
@@ -124,10 +114,10 @@ async def called_off(registry: ToolRegistry, uses: list[Any], into: list[ToolRes
 
 
 class TestCancels:
-    @pytest.mark.parametrize("is_destructive", [True, False], ids=["alone", "together"])
-    def test_a_cancel_of_the_task_passes_and_leaves_nothing_running(self, lab: Lab, is_destructive: bool) -> None:
+    @pytest.mark.parametrize("idempotent", [False, True], ids=["alone", "together"])
+    def test_a_cancel_of_the_task_passes_and_leaves_nothing_running(self, lab: Lab, idempotent: bool) -> None:
         hanging = Hanging()
-        registry = registry_of(lab, hanging.tool(is_destructive=is_destructive), scripted(lab, "search", "x"))
+        registry = registry_of(lab, hanging.tool(idempotent=idempotent), scripted(lab, "search", "x"))
         into: list[ToolResult] = []
         with pytest.raises(asyncio.CancelledError), lab.recovery.run(source="main_agent") as run:
             asyncio.run(called_off(registry, [use("hang", "1"), use("hang", "2"), use("search", "3")], into))
@@ -142,7 +132,7 @@ class TestCancels:
 
         async def turn() -> None:
             async with asyncio.timeout(0.01):
-                await run_tools_async(registry_of(lab, hanging.tool()), [use("hang")], into=into)
+                await registry_of(lab, hanging.tool()).run_tools_async([use("hang")], into=into)
 
         with pytest.raises(TimeoutError):
             asyncio.run(turn())
@@ -151,7 +141,7 @@ class TestCancels:
     @pytest.mark.parametrize("backend", ["asyncio", "trio"])
     def test_a_scope_of_anyio_calls_a_turn_off(self, lab: Lab, backend: str) -> None:
         hanging = Hanging()
-        first = open_tool("sync", lambda: "x", is_destructive=True)  # so the others wait for its end
+        first = open_tool("sync", lambda: "x", idempotent=False)  # so the others wait for its end
         registry = registry_of(lab, hanging.tool(), first)
         into: list[ToolResult] = []
 
@@ -164,7 +154,7 @@ class TestCancels:
             async with anyio.create_task_group() as group:
                 with anyio.CancelScope() as scope:
                     group.start_soon(call_off, scope)
-                    await run_tools_async(registry, [use("sync", "1"), use("hang", "2"), use("hang", "3")], into=into)
+                    await registry.run_tools_async([use("sync", "1"), use("hang", "2"), use("hang", "3")], into=into)
             return scope.cancelled_caught
 
         assert anyio.run(turn, backend=backend)
@@ -183,7 +173,7 @@ class TestCancels:
                 nursery.cancel_scope.cancel()
 
         async def run(nursery: trio.Nursery) -> None:
-            await run_tools_async(registry_of(lab, hanging.tool()), [use("hang"), use("hang")], into=into)
+            await registry_of(lab, hanging.tool()).run_tools_async([use("hang"), use("hang")], into=into)
 
         trio.run(turn)
         assert kinds(into) == [CANCELLED, CANCELLED]
@@ -203,7 +193,7 @@ class TestTogether:
         hanging = Hanging()
         registry = registry_of(lab, hanging.tool())
         uses = [use("hang", str(number), for_s=0.01) for number in range(12)]
-        results = start(lambda: run_tools_async(registry, uses, at_once=4))
+        results = start(lambda: registry.run_tools_async(uses, at_once=4))
         assert [result.tool_use_id for result in results] == [one.id for one in uses]
         assert set(kinds(results)) == {OK}
         assert hanging.most == 4
@@ -222,26 +212,26 @@ class TestTogether:
             use("write", "3"),
             use("hang", "4", for_s=0),
         ]
-        assert set(kinds(start(lambda: run_tools_async(registry, uses)))) == {OK}
+        assert set(kinds(start(lambda: registry.run_tools_async(uses)))) == {OK}
         assert order == [0]
         assert hanging.most == 2
 
     def test_handlers_that_block_run_side_by_side_in_threads(self, lab: Lab, start: Any) -> None:
         meeting = threading.Barrier(3, timeout=10)
-        registry = registry_of(lab, open_tool("meet", meeting.wait, is_destructive=False))
-        results = start(lambda: run_tools_async(registry, [use("meet", str(number)) for number in range(3)]))
+        registry = registry_of(lab, open_tool("meet", meeting.wait, read_only=True))
+        results = start(lambda: registry.run_tools_async([use("meet", str(number)) for number in range(3)]))
         assert sorted(result.value for result in results) == [0, 1, 2]
 
     def test_one_that_ends_the_run_calls_off_its_neighbours(self, lab: Lab, start: Any) -> None:
         hanging = Hanging()
-        registry = registry_of(lab, hanging.tool(), scripted(lab, "buckets", 403, is_destructive=False))
+        registry = registry_of(lab, hanging.tool(), scripted(lab, "buckets", 403, read_only=True))
         uses = [use("hang", "1"), use("buckets", "2"), use("hang", "3"), use("none", "4")]
 
         async def turn() -> None:
             async with lab.recovery.run(source="main_agent"):
-                await run_tools_async(registry, uses)
+                await registry.run_tools_async(uses)
 
-        with pytest.raises(RunStopped) as stopped:
+        with pytest.raises(StopRun) as stopped:
             start(turn)
         results = stopped.value.results
         assert [result.tool_use_id for result in results] == ["1", "2", "3", "4"]
@@ -249,11 +239,40 @@ class TestTogether:
         assert kinds([results[0], results[2]]) == [CANCELLED, CANCELLED]
         assert hanging.now == 0
 
+    def test_stop_ends_the_turn_before_the_next_group(self, lab: Lab, start: Any) -> None:
+        written = lab.script("written")
+        registry = registry_of(lab, scripted(lab, "buckets", 403, read_only=True), open_tool("write", written))
+        with pytest.raises(StopRun) as stopped:
+            start(lambda: registry.run_tools_async([use("buckets"), use("write")]))
+        assert written.calls == 0
+        assert kinds(list(stopped.value.results))[1:] == [CANCELLED]
+        assert "the task was ended" in stopped.value.results[1].content
+
+    def test_first_of_two_stops_is_raised(self, lab: Lab, start: Any) -> None:
+        waiting: list[anyio.Event] = []
+        ended: list[str] = []
+
+        def forbidden(name: str) -> Any:
+            async def handler() -> None:
+                waiting.append(mine := anyio.Event())
+                for one in waiting if len(waiting) == 2 else ():
+                    one.set()
+                await mine.wait()
+                ended.append(name)
+                raise HttpError(403)
+
+            return open_tool(name, handler, read_only=True)
+
+        registry = registry_of(lab, forbidden("left"), forbidden("right"))
+        with pytest.raises(StopRun) as stopped:
+            start(lambda: registry.run_tools_async([use("left"), use("right")]))
+        assert stopped.value.operation == ended[0]
+
     def test_a_deadline_of_one_leaves_its_neighbours_alone(self, lab: Lab, start: Any) -> None:
         hanging = Hanging()
-        slow = hanging.tool("slow", deadline_s=0.01, optional=True)
+        slow = hanging.tool("slow", attempt_timeout=0.01, optional=True)
         registry = registry_of(lab, slow, hanging.tool())
-        results = start(lambda: run_tools_async(registry, [use("slow"), use("hang", for_s=0.05)]))
+        results = start(lambda: registry.run_tools_async([use("slow"), use("hang", for_s=0.05)]))
         assert results[0].detail is Detail.WITHDRAWN
         assert results[1].kind is OK
 
@@ -261,21 +280,21 @@ class TestTogether:
         async def many() -> None:
             raise ExceptionGroup("several", [TimeoutError(), ValueError()])
 
-        (result,) = start(lambda: run_tools_async(registry_of(lab, open_tool("many", many)), [use("many")]))
+        (result,) = start(lambda: registry_of(lab, open_tool("many", many)).run_tools_async([use("many")]))
         assert result.category is Category.BUG
 
 
 class TestSingly:
     def test_one_call_in_a_thread(self, lab: Lab) -> None:
-        assert run_tool(registry_of(lab, scripted(lab, "search", "x")), use("search")).value == "x"
+        assert registry_of(lab, scripted(lab, "search", "x")).run_tool(use("search")).value == "x"
 
     def test_one_call_in_a_task(self, lab: Lab) -> None:
         registry = registry_of(lab, scripted(lab, "search", "x"))
-        assert asyncio.run(run_tool_async(registry, use("search"))).value == "x"
+        assert asyncio.run(registry.run_tool_async(use("search"))).value == "x"
 
     def test_a_stop_has_the_result(self, lab: Lab) -> None:
-        with pytest.raises(RunStopped) as stopped:
-            run_tool(registry_of(lab, scripted(lab, "buckets", 403)), use("buckets"))
+        with pytest.raises(StopRun) as stopped:
+            registry_of(lab, scripted(lab, "buckets", 403)).run_tool(use("buckets"))
         assert len(stopped.value.results) == 1
 
     def test_an_async_handler_in_a_thread_with_a_loop_is_an_error_that_says_what_to_use(self, lab: Lab) -> None:
@@ -285,7 +304,7 @@ class TestSingly:
         registry = registry_of(lab, open_tool("search", search))
 
         async def turn() -> ToolResult:
-            return run_tool(registry, use("search"))
+            return registry.run_tool(use("search"))
 
         result = asyncio.run(turn())
         assert result.kind is ResultKind.FAILED

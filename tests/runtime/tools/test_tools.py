@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from recovery_ops.rules.tools.caution import Caution, ToolRule
-from recovery_ops.runtime import Fallback, NotConfigured, SchemaMismatch, ToolRegistry, build_tool
-from recovery_ops.runtime.concurrency.together import in_thread
+from recovery_ops.rules.tools.policy_limits import Caution, ToolRule
+from recovery_ops.runtime import ConfigurationError, Fallback, SchemaMismatch, ToolRegistry, build_tool
+from recovery_ops.runtime.aio.task_group import in_thread
 from recovery_ops.runtime.testing import Lab
 from recovery_ops.runtime.tools.schemas import fitting, read_arguments, schema_of
 from tests.runtime.tools.toolboxes import live, open_tool, registry_of, scripted
@@ -41,18 +42,33 @@ def pay(order: int, note: str = "") -> str:
 class TestBuildTool:
     def test_what_is_absent_is_the_most_restrictive(self) -> None:
         tool = build_tool("pay", pay)
-        assert tool.caution == Caution(is_destructive=True, optional=False, require_permission=True)
+        assert tool.caution == Caution(idempotent=False, is_destructive=True, optional=False, require_permission=True)
         assert (tool.max_retries, tool.fallbacks, tool.output_schema, tool.kind) == (0, (), None, "tool")
         assert tool.masks_output
 
     @pytest.mark.parametrize("said", [None, 0, "", "no", 1])
     def test_only_a_clear_word_relaxes(self, said: Any) -> None:
-        tool = build_tool("pay", pay, is_destructive=said, optional=said, require_permission=said)
+        tool = build_tool("pay", pay, idempotent=said, is_destructive=said, optional=said, require_permission=said)
         assert tool.caution == Caution()
+
+    @pytest.mark.parametrize("said", [None, 0, "no", False])
+    def test_only_true_allows_a_bypass(self, said: Any) -> None:
+        assert not build_tool("approve", pay, bypass_allowed=said).caution.bypass_allowed
+        assert build_tool("approve", pay, bypass_allowed=True).caution.bypass_allowed
+
+    def test_optional_tool_without_bypass_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match="contradicts bypass_allowed=False"):
+            build_tool("approve", pay, optional=True, bypass_allowed=False)
 
     def test_the_description_is_the_first_part_of_the_handlers(self) -> None:
         assert build_tool("pay", pay).description == "Pays an order."
         assert build_tool("pay", pay, description="Own.").description == "Own."
+
+    def test_schema_text_keeps_every_letter(self) -> None:
+        schema = {"type": "object", "properties": {"größe": {"type": "integer"}}}
+        tool = build_tool("pay", pay, input_schema=schema)
+        assert "größe" in tool.schema_text
+        assert json.loads(tool.schema_text) == schema
 
     def test_vendors_get_it_in_their_form(self) -> None:
         tool = build_tool("pay", pay, input_schema={"type": "object"})
@@ -71,12 +87,12 @@ class TestBuildTool:
             ({"name": "a\u202eb"}, "visible characters"),
             ({"name": "two\nlines"}, "visible characters"),
             ({"handler": 7}, "must be callable"),
-            ({"kind": "spell"}, "must be one of operation, model, tool, document, sandbox"),
+            ({"kind": "toool"}, 'kind .toool. does not exist; use "tool"'),
             ({"max_retries": -1}, "whole number from 0"),
             ({"max_retries": True}, "whole number from 0"),
             ({"max_retries": 1.5}, "whole number from 0"),
-            ({"deadline_s": 0}, "above 0"),
-            ({"deadline_s": float("nan")}, "a number from 0 to 86400 s"),
+            ({"attempt_timeout": 0}, "above 0"),
+            ({"attempt_timeout": float("nan")}, "a number from 0 to 86400 s"),
             ({"fallback": 7}, "callable or a Fallback"),
             ({"fallback": ["cache"]}, "callable or a Fallback"),
             ({"input_schema": {"type": "thing"}}, "input_schema of pay is not a JSON Schema"),
@@ -86,11 +102,11 @@ class TestBuildTool:
     )
     def test_what_could_never_work_is_refused_at_once(self, said: dict[str, Any], message: str) -> None:
         given: dict[str, Any] = {"name": "pay", "handler": pay} | said
-        with pytest.raises(NotConfigured, match=message):
+        with pytest.raises(ConfigurationError, match=message):
             build_tool(**given)
 
     def test_a_tool_is_no_fallback(self) -> None:
-        with pytest.raises(NotConfigured, match="not a Tool"):
+        with pytest.raises(ConfigurationError, match="not a Tool"):
             build_tool("pay", pay, fallback=build_tool("other", pay))  # type: ignore[arg-type]  # what the test is about
 
 
@@ -212,32 +228,39 @@ class TestRegistry:
         lab = Lab()
         registry_of(lab, scripted(lab, "search", 1, breaker="provider-x", kind="document"))
         operation = lab.recovery.operations["search"]
-        assert (operation.kind, operation.place.breaker) == ("document", "provider-x")
-        assert operation.standing.policy.knobs.call_deadline_s == 60.0
+        assert (operation.declaration.kind, operation.place.breaker) == ("document", "provider-x")
+        assert operation.standing.policy.settings.call_deadline_s == 60.0
 
     def test_two_tools_of_one_name_are_refused(self) -> None:
         lab = Lab()
         registry = registry_of(lab, scripted(lab, "search", 1))
-        with pytest.raises(NotConfigured, match="already a tool named search"):
+        with pytest.raises(ConfigurationError, match="already a tool named search"):
             registry.add(scripted(lab, "search", 2))
 
     def test_without_a_runtime_it_is_the_process_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
         lab = Lab()
-        monkeypatch.setattr("recovery_ops.runtime.recovery.default", lambda: lab.recovery)
+        monkeypatch.setattr("recovery_ops.runtime.default_client.default", lambda: lab.recovery)
         assert ToolRegistry().recovery is lab.recovery
 
     def test_a_live_policy_tightens_and_never_relaxes(self) -> None:
         lab = Lab()
-        tool = scripted(lab, "search", 1, is_destructive=False, optional=True)
+        tool = scripted(lab, "search", 1, read_only=True, optional=True)
         registry = registry_of(lab, tool)
         assert registry.caution_of(tool) == tool.caution
-        rule = ToolRule(operation="se*", require_permission=True, is_destructive=True, is_required=True)
+        rule = ToolRule(
+            operation="se*",
+            is_unrepeatable=True,
+            require_permission=True,
+            is_destructive=True,
+            is_required=True,
+            forbids_bypass=True,
+        )
         live(lab, tools=(rule,))
-        assert registry.caution_of(tool) == Caution()
+        assert registry.caution_of(tool) == Caution(bypass_allowed=False)
 
     def test_fallbacks_keep_their_names_and_guards(self) -> None:
         lab = Lab()
-        cache = lab.recovery.guard("cache", is_destructive=False)(lambda: 7)
+        cache = lab.recovery.guard("cache", idempotent=True)(lambda: 7)
         plain: Callable[[], int] = lambda: 8  # noqa: E731  # it has no name of its own
         fallbacks = [Fallback(cache), Fallback(plain, name="plain")]
         registry_of(lab, open_tool("prices", lab.script(ValueError()), fallback=fallbacks))

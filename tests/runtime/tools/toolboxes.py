@@ -7,21 +7,22 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 from typing import Any
 
-from recovery_ops.rules.budget import GuardLimits
-from recovery_ops.rules.intent import Desired
-from recovery_ops.rules.policy import Policy
-from recovery_ops.runtime import Tool, ToolRegistry, ToolResult, ToolUse, build_tool, run_tools, run_tools_async
+from recovery_ops.rules.desired_state import Desired
+from recovery_ops.rules.policy.model import Policy
+from recovery_ops.rules.run_limits import GuardLimits
+from recovery_ops.rules.tools.transcript import ToolUse
+from recovery_ops.runtime import Tool, ToolRegistry, ToolResult, build_tool
 from recovery_ops.runtime.testing import Lab
 
 Play = Callable[..., list[ToolResult]]
 
 
 def in_threads(registry: ToolRegistry, uses: Iterable[object], **rest: Any) -> list[ToolResult]:
-    return run_tools(registry, uses, **rest)
+    return registry.run_tools(uses, **rest)
 
 
 def in_tasks(registry: ToolRegistry, uses: Iterable[object], **rest: Any) -> list[ToolResult]:
-    return asyncio.run(run_tools_async(registry, uses, **rest))
+    return asyncio.run(registry.run_tools_async(uses, **rest))
 
 
 PLAYS: dict[str, Play] = {"threads": in_threads, "tasks": in_tasks}
@@ -53,6 +54,6 @@ def live(lab: Lab, **sections: Any) -> None:
     lab.recovery.apply(Desired(revision=1, policy=policy))
 
 
-def live_limits(lab: Lab, **limits: int) -> None:
+def live_limits(lab: Lab, **limits: Any) -> None:
     """Obey these limits of a run from now on."""
     live(lab, guards=GuardLimits(**limits))

@@ -16,10 +16,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from recovery_ops.runtime.claims import Claim
-from recovery_ops.runtime.errors import CheckpointFailed
+from recovery_ops.runtime.errors import CheckpointError
+from recovery_ops.runtime.file_lock import Claim
 from recovery_ops.runtime.workflows.checkpoint_store import Flow, Progress, StepError, StepRecord
-from recovery_ops.runtime.workflows.checkpoints import SqliteCheckpoints
+from recovery_ops.runtime.workflows.sqlite_checkpoints import SqliteCheckpoints
 from tests.support.examples import examples
 
 FLOW = Flow("refund", "order-7")
@@ -179,7 +179,7 @@ class TestFile:
     def test_a_damaged_file_is_said_and_left_alone(self, store: SqliteCheckpoints, path: Path) -> None:
         path.parent.mkdir()
         path.write_bytes(b"no database" * 1000)
-        with pytest.raises(CheckpointFailed, match="damaged"):
+        with pytest.raises(CheckpointError, match="damaged"):
             store.read(FLOW, "pay")
         assert path.read_bytes().startswith(b"no database")
 
@@ -188,12 +188,12 @@ class TestFile:
         db = sqlite3.connect(path)
         db.execute("PRAGMA user_version=99")
         db.close()
-        with pytest.raises(CheckpointFailed, match="newer version"):
+        with pytest.raises(CheckpointError, match="newer version"):
             store.steps(FLOW)
 
     def test_a_place_that_cannot_be_written_is_said(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
-        with pytest.raises(CheckpointFailed, match="RECOVERY_OPS_DIR"):
+        with pytest.raises(CheckpointError, match="RECOVERY_OPS_DIR"):
             SqliteCheckpoints(tmp_path / "file" / "checkpoints.db").read(FLOW, "pay")
 
     def test_a_full_disk_changes_nothing(self, store: SqliteCheckpoints) -> None:
@@ -201,7 +201,7 @@ class TestFile:
         assert store._db is not None
         pages = store._db.execute("PRAGMA page_count").fetchone()[0]
         store._db.execute(f"PRAGMA max_page_count={pages}")
-        with pytest.raises(CheckpointFailed, match="full"):
+        with pytest.raises(CheckpointError, match="full"):
             store.write(FLOW, "a", record(content=bytes(100_000)))
         assert store.read(FLOW, "pay") is None
         assert store.write(FLOW, "a", record(content=b"1"))

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.rules import facts
-from recovery_ops.runtime import NotConfigured, Recovery
-from recovery_ops.runtime.errors import CheckpointFailed, StepChanged
+from recovery_ops.rules import events
+from recovery_ops.runtime import ConfigurationError, Recovery
+from recovery_ops.runtime.errors import CheckpointError, StepChanged
 from recovery_ops.runtime.playbook.reversal import ReversalToken
 from recovery_ops.runtime.testing import Lab
 from recovery_ops.runtime.workflows.checkpoint_store import CheckpointStore, Flow, Holder, Progress, StepRecord
-from recovery_ops.runtime.workflows.checkpoints import SqliteCheckpoints
+from recovery_ops.runtime.workflows.sqlite_checkpoints import SqliteCheckpoints
 from recovery_ops.runtime.workflows.workflow import Workflow
 from tests.support.workflow import do
 
@@ -69,7 +69,7 @@ class TestCodecs:
         ],
     )
     def test_what_json_cannot_hold_is_an_error_with_its_place(self, make: Make, value: Any, fault: str) -> None:
-        with pytest.raises(CheckpointFailed) as failed:
+        with pytest.raises(CheckpointError) as failed:
             make().step("pay", lambda: value)
         assert fault in str(failed.value)
         assert "result of step pay, which was done" in str(failed.value)
@@ -79,12 +79,12 @@ class TestCodecs:
     def test_what_refers_to_itself_is_an_error_too(self, make: Make) -> None:
         value: list[Any] = []
         value.append(value)
-        with pytest.raises(CheckpointFailed, match="100 levels"):
+        with pytest.raises(CheckpointError, match="100 levels"):
             make().step("pay", lambda: value)
 
     def test_arguments_that_cannot_be_stored_are_given_an_identity(self, lab: Lab, make: Make) -> None:
         client, script = object(), lab.script("paid")
-        with pytest.raises(CheckpointFailed, match=r"\[0\]\[0\] is a object.*|identity="):
+        with pytest.raises(CheckpointError, match=r"\[0\]\[0\] is a object.*|identity="):
             make().step("pay", script, client, 10)
         assert make().step("pay", script, client, 10, identity=10) == "paid"
         assert make().step("pay", script, object(), 10, identity=10) == "paid"
@@ -95,41 +95,41 @@ class TestCodecs:
     def test_a_codec_of_the_callers_is_used_and_must_stay(self, lab: Lab, make: Make) -> None:
         assert make(codec=Upper()).step("pay", lab.script({"b", "a"})) == ["A", "B"]
         assert make(codec=Upper()).step("pay", lab.script("never")) == ["A", "B"]
-        with pytest.raises(CheckpointFailed, match="stored as upper"):
+        with pytest.raises(CheckpointError, match="stored as upper"):
             make().step("pay", lab.script("never"))
 
     def test_a_step_whose_result_cannot_be_stored_is_not_done_again(
         self, lab: Lab, make: Make, do: Callable[..., Any]
     ) -> None:
         script = lab.script(datetime(2026, 11, 21, tzinfo=UTC))
-        with pytest.raises(CheckpointFailed, match=r"result of step pay, which was done, .*: it is a datetime.*codec"):
+        with pytest.raises(CheckpointError, match=r"result of step pay, which was done, .*: it is a datetime.*codec"):
             do(make(), "pay", script, 10)
         for _ in range(3):
             with pytest.raises(
-                CheckpointFailed, match=r"step pay .* was done, .*datetime.*not done again.*already_done"
+                CheckpointError, match=r"step pay .* was done, .*datetime.*not done again.*already_done"
             ):
                 do(make(), "pay", script, 10)
         assert script.calls == 1
         (lost,) = make().steps()
         assert (lost.progress, lost.attempts, lost.content) == (Progress.LOST, 1, b"")
-        assert not [fact for fact in lab.facts if isinstance(fact, facts.CheckpointSaved)]
+        assert not [fact for fact in lab.events if isinstance(fact, events.CheckpointSaved)]
 
     def test_a_probe_gives_the_result_that_was_lost(self, lab: Lab, make: Make, do: Callable[..., Any]) -> None:
         script = lab.script({1, 2}, "twice")
-        with pytest.raises(CheckpointFailed):
+        with pytest.raises(CheckpointError):
             do(make(), "pay", script, 10)
-        with pytest.raises(CheckpointFailed, match="not done again"):
+        with pytest.raises(CheckpointError, match="not done again"):
             do(make(), "pay", script, 10, already_done=lambda amount: None)
         with pytest.raises(ConnectionError):
             do(make(), "pay", script, 10, already_done=lab.script(ConnectionError()))
-        with pytest.raises(CheckpointFailed, match="not done again"):
+        with pytest.raises(CheckpointError, match="not done again"):
             do(make(), "pay", script, 10)
         assert do(make(), "pay", script, 10, already_done=lambda amount: [amount]) == [10]
         assert do(make(), "pay", script, 10) == [10]
         assert script.calls == 1
 
     def test_a_step_whose_result_was_lost_may_not_be_given_another_input(self, lab: Lab, make: Make) -> None:
-        with pytest.raises(CheckpointFailed):
+        with pytest.raises(CheckpointError):
             make().step("pay", lab.script({1}), 10)
         with pytest.raises(StepChanged) as no:
             make().step("pay", lab.script("paid"), 20, already_done=lambda amount: amount)
@@ -141,9 +141,9 @@ class TestCodecs:
                 return b"[]" if value == [[], {}] else bytes(value.nothing)
 
         script = lab.script("paid", "twice")
-        with pytest.raises(CheckpointFailed, match="nothing"):
+        with pytest.raises(CheckpointError, match="nothing"):
             make(codec=Broken()).step("pay", script)
-        with pytest.raises(CheckpointFailed, match="not done again"):
+        with pytest.raises(CheckpointError, match="not done again"):
             make(codec=Broken()).step("pay", script)
         assert script.calls == 1
 
@@ -154,15 +154,15 @@ class TestCodecs:
             decode = staticmethod(pickle.loads)
 
         for codec in (pickle, Pickled()):
-            with pytest.raises(NotConfigured, match="never pickled"):
+            with pytest.raises(ConfigurationError, match="never pickled"):
                 make(codec=codec)
 
     def test_what_is_no_codec_is_refused(self, make: Make) -> None:
-        with pytest.raises(NotConfigured, match="encode"):
+        with pytest.raises(ConfigurationError, match="encode"):
             make(codec=json)
 
 
-class InMemory:
+class InMemory(CheckpointStore):
     """A store of somebody else's: the smallest thing that keeps the promise."""
 
     def __init__(self) -> None:
@@ -174,7 +174,7 @@ class InMemory:
         holder = self.held.get(flow)
         if holder is not None and holder.owner != owner and holder.until > now:
             return holder
-        self.held[flow] = Holder(owner, now + lease_s)
+        self.held[flow] = self.LeaseHolder(owner, now + lease_s)
         return None
 
     def renew(self, flow: Flow, owner: str, *, now: float, lease_s: float) -> bool:
@@ -231,7 +231,7 @@ class TestStores:
     def test_a_store_that_fails_stops_the_step_before_its_effect(self, lab: Lab, make: Make, path: Path) -> None:
         script = lab.script("paid")
         path.write_bytes(b"no database" * 1000)
-        with pytest.raises(CheckpointFailed) as failed:
+        with pytest.raises(CheckpointError) as failed:
             make().step("pay", script)
         assert (script.calls, failed.value.resume_id) == (0, "refund/order-7")
 
@@ -244,5 +244,5 @@ class TestStores:
     def test_a_workflow_has_a_name_an_id_and_a_lease(
         self, make: Make, name: str, workflow_id: str, lease_s: float
     ) -> None:
-        with pytest.raises(NotConfigured):
+        with pytest.raises(ConfigurationError):
             make(name, workflow_id, lease_s=lease_s)

@@ -7,18 +7,20 @@ import functools
 import gc
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
-from recovery_ops.rules import facts
-from recovery_ops.runtime import NotConfigured, RecoveryExhausted, RunStopped, attempt
-from recovery_ops.runtime.errors import StepChanged, WorkflowHeld
+from recovery_ops.rules import events
+from recovery_ops.runtime import ConfigurationError, RecoveryExhausted, StopRun, attempt
+from recovery_ops.runtime.errors import CheckpointError, StepChanged, WorkflowLocked
 from recovery_ops.runtime.testing import HttpError, Lab
-from recovery_ops.runtime.workflows.checkpoint_store import Progress
-from recovery_ops.runtime.workflows.checkpoints import SqliteCheckpoints
-from recovery_ops.runtime.workflows.workflow import Found, Workflow
+from recovery_ops.runtime.workflows.checkpoint_store import Flow, Progress
+from recovery_ops.runtime.workflows.sqlite_checkpoints import SqliteCheckpoints
+from recovery_ops.runtime.workflows.workflow import Workflow
 from tests.support.processes import eventually
 from tests.support.workflow import do
 
@@ -29,7 +31,7 @@ Make = Callable[..., Workflow]
 
 @pytest.fixture
 def lab() -> Lab:
-    return Lab()
+    return Lab(reraise=False)
 
 
 @pytest.fixture
@@ -53,9 +55,9 @@ class TestSteps:
         first = do(make(), "load", script, "order-7")
         again = do(make(), "load", script, "order-7")
         assert (first, again, script.calls) == ({"charge": "c-1", "lines": [1, 2.5, None, True]}, first, 1)
-        saved, restored = lab.facts
-        assert isinstance(saved, facts.CheckpointSaved)
-        assert isinstance(restored, facts.CheckpointRestored)
+        saved, restored = lab.events
+        assert isinstance(saved, events.CheckpointSaved)
+        assert isinstance(restored, events.CheckpointRestored)
         assert (saved.workflow, saved.workflow_id, saved.step) == ("refund", "order-7", "load")
         assert saved.size_bytes == len('{"charge":"c-1","lines":[1,2.5,null,true]}')
 
@@ -106,11 +108,63 @@ class TestSteps:
         assert (begun.progress, begun.error) == (Progress.STARTED, None)
         assert do(make(), "pay", lab.script("paid"), 10) == "paid"
 
-    def test_the_same_step_asked_twice_is_done_once(self, lab: Lab, make: Make) -> None:
-        script = lab.script("paid")
-        with make() as workflow:
-            assert [workflow.step("pay", script, 10) for _ in range(3)] == ["paid"] * 3
+    @pytest.mark.parametrize("is_entered", [False, True])
+    def test_step_name_used_twice_in_run_raises(self, lab: Lab, make: Make, is_entered: bool) -> None:
+        """Two mails under one name are one mail."""
+        script, workflow = lab.script("sent"), make()
+        with workflow if is_entered else nullcontext():
+            workflow.step("mail", script, 10)
+            with pytest.raises(ConfigurationError):
+                workflow.step("mail", script, 10)
         assert script.calls == 1
+
+    @pytest.mark.parametrize("is_entered", [False, True])
+    def test_step_name_used_twice_in_task_raises(self, lab: Lab, make: Make, is_entered: bool) -> None:
+        script, workflow = lab.script_async("sent"), make()
+
+        async def main() -> None:
+            async with workflow if is_entered else nullcontext():
+                await workflow.step_async("mail", script, 10)
+                with pytest.raises(ConfigurationError):
+                    await workflow.step_async("mail", script, 10)
+
+        asyncio.run(main())
+        assert script.calls == 1
+
+    def test_step_read_and_asked_again_raises(self, lab: Lab, make: Make) -> None:
+        make().step("mail", lab.script("sent"))
+        with make() as workflow:
+            assert workflow.step("mail", lab.script("never")) == "sent"
+            with pytest.raises(ConfigurationError):
+                workflow.step("mail", lab.script("never"))
+
+    def test_forgotten_step_is_done_again_in_run(self, lab: Lab, make: Make) -> None:
+        script = lab.script("sent")
+        with make() as workflow:
+            for _ in range(2):
+                workflow.step("mail", script)
+                workflow.forget()
+        assert script.calls == 2
+
+    def test_next_run_reads_the_steps(self, lab: Lab, make: Make) -> None:
+        script, workflow = lab.script("paid"), make()
+        for _ in range(3):
+            with workflow:
+                assert workflow.step("pay", script, 10) == "paid"
+        assert script.calls == 1
+
+    def test_failed_run_goes_over_its_steps_again(self, lab: Lab, make: Make, do: Callable[..., Any]) -> None:
+        workflow, pay, mail = make(), lab.script("paid"), lab.script(HttpError(500), "sent")
+        with pytest.raises(HttpError):
+            _ = (do(workflow, "pay", pay), do(workflow, "mail", mail))
+        assert (do(workflow, "pay", pay), do(workflow, "mail", mail)) == ("paid", "sent")
+        assert pay.calls == 1
+
+    def test_failed_step_may_be_asked_again(self, lab: Lab, make: Make, do: Callable[..., Any]) -> None:
+        workflow, script = make(), lab.script(HttpError(500), "sent")
+        with pytest.raises(HttpError):
+            do(workflow, "mail", script)
+        assert do(workflow, "mail", script) == "sent"
 
     def test_executions_do_not_know_each_other(self, lab: Lab, make: Make) -> None:
         script = lab.script("paid")
@@ -138,7 +192,9 @@ class TestSteps:
         async def tell(whom: str) -> str:
             return f"told {whom}"
 
-        assert [charge(number) for number in (1, 2, 1)] == [10, 20, 10]
+        assert [charge(number) for number in (1, 2)] == [10, 20]
+        with workflow, pytest.raises(ConfigurationError):
+            _ = [charge(number) for number in (1, 2, 1)]
         assert asyncio.run(tell("ana")) == "told ana"
         assert calls == [1, 2]
         assert [one.step for one in workflow.steps()] == ["charge-1", "charge-2", "tell"]
@@ -168,7 +224,7 @@ class TestKeysAndProbes:
     def test_guarded_operations_inside_have_the_key_on_every_attempt(self, lab: Lab, make: Make) -> None:
         keys: list[str | None] = []
 
-        @lab.recovery.guard("pay", is_destructive=False)
+        @lab.recovery.guard("pay", idempotent=True)
         def pay() -> str:
             keys.append(attempt().idempotency_key)
             if len(keys) < 3:
@@ -193,9 +249,18 @@ class TestKeysAndProbes:
         assert (script.calls, len(asked), asked[0][0]) == (0, 1, "c-1")
         assert asked[0][1]
 
+    @pytest.mark.parametrize("run", [asyncio.run, lambda task: trio.run(lambda: task)], ids=["asyncio", "trio"])
+    @pytest.mark.parametrize("found", [None, "p-1"])
+    def test_async_already_done_is_awaited(
+        self, lab: Lab, make: Make, run: Callable[[Any], Any], found: str | None
+    ) -> None:
+        charge, find = lab.script_async("p-2"), lab.script_async(found)
+        assert run(make().step_async("pay", charge, "c-1", already_done=find)) == (found or "p-2")
+        assert (charge.calls, find.calls, find.arguments) == (found is None, 1, [(("c-1",), {})])
+
     def test_nothing_can_be_found_as_the_result(self, lab: Lab, make: Make) -> None:
         script = lab.script("twice")
-        assert make().step("tell", script, already_done=lambda: Found(None)) is None
+        assert make().step("tell", script, already_done=lambda: Workflow.found(None)) is None
         assert make().step("tell", script) is None
         assert script.calls == 0
 
@@ -223,7 +288,7 @@ class TestResuming:
 
     def test_a_stopped_run_can_be_resumed_too(self, lab: Lab, make: Make) -> None:
         guarded = lab.recovery.guard("pay")(lab.script(HttpError(403)))
-        with pytest.raises(RunStopped) as stopped:
+        with pytest.raises(StopRun) as stopped:
             make().step("pay", guarded)
         assert stopped.value.resume_id == "refund/order-7"
 
@@ -241,7 +306,7 @@ class TestResuming:
 class TestLeases:
     def test_two_cannot_run_it_at_once(self, lab: Lab, make: Make, do: Callable[..., Any]) -> None:
         with make():
-            with pytest.raises(WorkflowHeld) as held:
+            with pytest.raises(WorkflowLocked) as held:
                 do(make(), "pay", lab.script("paid"))
             assert held.value.owner.startswith("lab-1 ")
             assert held.value.until is not None
@@ -254,7 +319,7 @@ class TestLeases:
             assert make().step("pay", lab.script("paid by the other")) == "paid by the other"
             return "paid by the one that hung"
 
-        with pytest.raises(WorkflowHeld), make() as workflow:
+        with pytest.raises(WorkflowLocked), make() as workflow:
             workflow.step("pay", hangs)
         assert make().step("pay", lab.script("never")) == "paid by the other"
 
@@ -279,7 +344,7 @@ class TestLeases:
             def inner() -> None:
                 workflow.step("pay", lambda: None)
 
-            with pytest.raises(WorkflowHeld, match="in step pay already"):
+            with pytest.raises(WorkflowLocked, match="in step pay already"):
                 workflow.step("pay", inner)
 
     def test_threads_share_one_workflow(self, lab: Lab, make: Make) -> None:
@@ -292,19 +357,76 @@ class TestLeases:
         assert {one.progress for one in make().steps()} == {Progress.FINISHED}
         assert len(make().steps()) == 8
 
-    def test_a_workflow_that_nobody_knows_any_more_gives_up_its_thread(self, make: Make) -> None:
-        workflow = make(lease_s=0.03)
+    def test_a_workflow_that_nobody_knows_any_more_gives_up_its_thread(self, make: Make, path: Path) -> None:
+        store = Renewed(path)
+        workflow = make(lease_s=0.03, store=store)
         workflow.__enter__()
-        thread = next(one for one in threading.enumerate() if one.name == "recovery-ops-lease")
+        thread = renewing_thread()
+        eventually(lambda: store.renewals > 0, what="the lease was renewed")
         del workflow
         gc.collect()
         thread.join(timeout=20.0)
         assert not thread.is_alive()
 
+    def test_leaving_ends_the_renewals(self, make: Make) -> None:
+        workflow = make(lease_s=600.0)
+        with workflow:
+            thread = renewing_thread()
+        thread.join(timeout=20.0)
+        assert not thread.is_alive()
+
+    def test_busy_store_does_not_end_the_renewals(self, make: Make, path: Path) -> None:
+        store = Renewed(path, faults=2)
+        with make(lease_s=0.03, store=store):
+            eventually(lambda: store.renewals > 3, what="the lease was renewed")
+
+    def test_lease_that_cannot_be_given_back_expires(self, lab: Lab, make: Make, path: Path) -> None:
+        class Stuck(SqliteCheckpoints):
+            def release(self, flow: Flow, owner: str) -> None:
+                raise CheckpointError("the disk is full")
+
+        with make(store=Stuck(path)) as workflow:
+            assert workflow.step("pay", lambda: "paid") == "paid"
+        lab.clock.push(31.0)
+        with make() as other:
+            assert other.step("pay", lambda: "never") == "paid"
+
+    def test_lost_lease_lets_nobody_join(self, lab: Lab, make: Make) -> None:
+        workflow, script = make(lease_s=0.03), lab.script("paid")
+        with workflow:
+            lost = renewing_thread()
+            lab.clock.push(1.0)
+            with make():
+                lost.join(timeout=20.0)
+                assert not lost.is_alive()
+                with pytest.raises(WorkflowLocked):
+                    workflow.__enter__()
+        with workflow:
+            assert workflow.step("pay", script) == "paid"
+
+
+class Renewed(SqliteCheckpoints):
+    """A store that counts the renewals, the first `faults` of which fail."""
+
+    def __init__(self, path: Path, faults: int = 0) -> None:
+        super().__init__(path)
+        self.renewals, self._faults = 0, faults
+
+    def renew(self, flow: Flow, owner: str, *, now: float, lease_s: float) -> bool:
+        self.renewals += 1
+        if self.renewals <= self._faults:
+            raise CheckpointError("the disk is busy")
+        return super().renew(flow, owner, now=now, lease_s=lease_s)
+
+
+def renewing_thread() -> threading.Thread:
+    """The thread of the lease that was taken last."""
+    return [one for one in threading.enumerate() if one.name == "recovery-ops-lease"][-1]
+
 
 def renewed_until(other: Workflow) -> float:
     """Until when whoever has the lease has it."""
-    with pytest.raises(WorkflowHeld) as held:
+    with pytest.raises(WorkflowLocked) as held:
         other.__enter__()
     assert held.value.until is not None
     return held.value.until.timestamp()
@@ -353,7 +475,7 @@ class TestTasks:
         assert asyncio.run(whole()) == list(range(8))
 
     def test_the_form_for_threads_says_what_to_do_about_a_coroutine(self, make: Make) -> None:
-        with pytest.raises(NotConfigured, match="step_async"):
+        with pytest.raises(ConfigurationError, match="step_async"):
             _ = make().step("pay", asyncio.sleep, 0)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from recovery_ops.runtime.testing import Lab
 from recovery_ops.runtime.workflows.checkpoint_store import Progress
-from recovery_ops.runtime.workflows.checkpoints import SqliteCheckpoints
+from recovery_ops.runtime.workflows.sqlite_checkpoints import SqliteCheckpoints
 from recovery_ops.runtime.workflows.workflow import Workflow
 from tests.support.processes import ROOT, Running
 
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.default
 PRELUDE = """
 import os, signal, sys
 from pathlib import Path
-from recovery_ops.rules.facts import CheckpointRestored, CheckpointSaved
+from recovery_ops.rules.events import CheckpointRestored, CheckpointSaved
 from recovery_ops.runtime import attempt
-from recovery_ops.runtime.workflows.checkpoints import SqliteCheckpoints
-from recovery_ops.runtime.errors import WorkflowHeld
+from recovery_ops.runtime.workflows.sqlite_checkpoints import SqliteCheckpoints
+from recovery_ops.runtime.errors import WorkflowLocked
 from recovery_ops.runtime.testing import Lab
 from recovery_ops.runtime.workflows.workflow import Workflow
 
@@ -65,7 +65,7 @@ with workflow() as flow:
         assert result == number * 2
         print("step", number, flush=True)
         if moment == "after" and number == 47: die()
-restored, saved = len(lab.facts_of(CheckpointRestored)), len(lab.facts_of(CheckpointSaved))
+restored, saved = len(lab.events_of(CheckpointRestored)), len(lab.events_of(CheckpointSaved))
 print("whole", restored, saved, flush=True)
 """
 
@@ -131,7 +131,7 @@ def wait():
 
 try:
     print(workflow().step("wait", wait), flush=True)
-except WorkflowHeld as held:
+except WorkflowLocked as held:
     print("held by", held.owner, flush=True)
 """
 
@@ -157,13 +157,13 @@ with flow:
     if child == 0:
         try:
             flow.step("second", lambda: "by the child")
-        except WorkflowHeld:
+        except WorkflowLocked:
             os._exit(7)
         os._exit(0)
     print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
     try:
         workflow().step("second", lambda: "by another")
-    except WorkflowHeld:
+    except WorkflowLocked:
         print("still held", flush=True)
     print(flow.step("second", lambda: "by the parent"), flush=True)
 child = os.fork()

@@ -10,18 +10,21 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
-from recovery_ops.control.account_names import find_account
-from recovery_ops.control.accounts import (
+from recovery_ops.control.access.account_names import find_account
+from recovery_ops.control.access.account_services import (
     AccountInvalid,
     create_account,
     grant_role,
     on_the_command_line,
     reset_account,
 )
-from recovery_ops.control.actions import Asked, Refused, sign_ins
-from recovery_ops.control.models import EVERYWHERE
-from recovery_ops.control.roles import ROLES, grants_of
-from recovery_ops.rules.scope import ANY
+from recovery_ops.control.access.selectors import grants_of
+from recovery_ops.control.access.services import sign_ins
+from recovery_ops.control.core.commands import CommandContext
+from recovery_ops.control.core.models.bases import EVERYWHERE
+from recovery_ops.control.core.permissions import ROLES
+from recovery_ops.control.core.rejections import CommandRejected
+from recovery_ops.rules.policy.scope import ANY
 
 
 class Command(BaseCommand):
@@ -55,7 +58,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             getattr(self, f"_{options['verb'].replace('-', '_')}")(options)
-        except (AccountInvalid, Refused) as error:
+        except (AccountInvalid, CommandRejected) as error:
             raise CommandError(str(error)) from None
 
     def _create(self, options: dict[str, Any]) -> None:
@@ -83,7 +86,7 @@ class Command(BaseCommand):
         if user is None:
             raise CommandError(f"There is no account called {options['name']}.")
         reason = "asked for on the server's command line"
-        asked = Asked(by=on_the_command_line(), environment=EVERYWHERE, reason=reason)
+        asked = CommandContext(by=on_the_command_line(), environment=EVERYWHERE, reason=reason)
         ended = sign_ins.end_sessions(user, **asked).object
         self.stdout.write(f"{user.get_username()}: {ended} sessions ended.")
 

@@ -13,10 +13,11 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from recovery_ops.control import anchoring, audit
-from recovery_ops.control.audit import Anchor, ChainReport
-from recovery_ops.control.models import AuditEntry
-from recovery_ops.progress import progress_bar
+from recovery_ops.control.audit import anchors as anchoring
+from recovery_ops.control.core import audit_log as audit
+from recovery_ops.control.core.audit_log import Anchor, ChainReport
+from recovery_ops.control.core.models.audit import AuditEntry
+from recovery_ops.server.progress_bars import progress_bar
 
 
 class Command(BaseCommand):
@@ -54,7 +55,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{report.environment}\t{said}")
         if not reports:
             self.stdout.write("Nobody has changed anything yet.")
-        denied = audit.refuted(kept)
+        denied = audit.refuted_anchors(kept)
         for one in denied:
             self.stdout.write(
                 f"{one.environment}\tRow {one.number} once ended the chain as {one.hash}. It does not now."
@@ -66,7 +67,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{len(kept)} anchors hold.")
 
     def _anchor(self, options: dict[str, Any]) -> None:
-        found, secret, now = audit.anchors(), settings.AUDIT_ANCHOR_SECRET, timezone.now()
+        found, secret, now = audit.list_anchors(), settings.AUDIT_ANCHOR_SECRET, timezone.now()
         if not options.get("to"):
             for one in found:
                 self.stdout.write(anchoring.signed(one, now, secret) if secret else json.dumps(asdict(one)))
@@ -84,18 +85,18 @@ class Command(BaseCommand):
             entries = AuditEntry.objects.filter(environment=name).order_by("number")
             with progress_bar(f"rows of {name}", entries.count()) as tell:
                 for done, entry in enumerate(entries.iterator(chunk_size=1000), 1):
-                    self.stdout.write(json.dumps(audit.told(entry), ensure_ascii=False))
+                    self.stdout.write(json.dumps(audit.entry_document(entry), ensure_ascii=False))
                     if not done % 1000:
                         tell(done)
 
 
 def _verified(environment: str) -> ChainReport:
     with progress_bar(f"rows of {environment}", AuditEntry.objects.filter(environment=environment).count()) as tell:
-        return audit.verify(environment, tell)
+        return audit.verify_chain(environment, tell)
 
 
 def _chosen(options: dict[str, Any]) -> list[str]:
-    return [options["environment"]] if options.get("environment") else audit.chains()
+    return [options["environment"]] if options.get("environment") else audit.list_chains()
 
 
 def _kept(path: Path) -> Iterator[Anchor]:

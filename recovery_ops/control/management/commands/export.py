@@ -9,9 +9,9 @@ from typing import Any
 
 from django.core.management import BaseCommand, CommandError
 
-from recovery_ops.control.exporting import job
-from recovery_ops.control.jobs import NICE
-from recovery_ops.control.models import Export
+from recovery_ops.control.core.jobs import NICE
+from recovery_ops.control.exports import job
+from recovery_ops.control.exports.models import Export
 
 
 class Command(BaseCommand):

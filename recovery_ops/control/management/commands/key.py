@@ -11,9 +11,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from events.keys import SCOPES
 from events.models import AgentKey
-from recovery_ops.control.accounts import on_the_command_line
-from recovery_ops.control.actions import Refused, keys
-from recovery_ops.control.numbers import number_in
+from recovery_ops.control.access.account_services import on_the_command_line
+from recovery_ops.control.access.services import keys
+from recovery_ops.control.core.numbers import parse_number
+from recovery_ops.control.core.rejections import CommandRejected
 
 _REASON = "asked for on the server's command line"
 
@@ -62,9 +63,9 @@ class Command(BaseCommand):
                 days=options["days"],
                 requests_per_s=options["requests_per_s"],
             ).object
-        except Refused as refusal:
-            told = [f"--{name.removesuffix('s')}: {fault}" for name, fault in refusal.fields.items()]
-            raise CommandError("; ".join(told) or refusal.detail) from refusal
+        except CommandRejected as rejection:
+            told = [f"--{name.removesuffix('s')}: {fault}" for name, fault in rejection.fields.items()]
+            raise CommandError("; ".join(told) or rejection.detail) from rejection
         self._tell(made)
 
     def _rotate(self, options: dict[str, Any]) -> None:
@@ -77,8 +78,8 @@ class Command(BaseCommand):
                 prefix=key.prefix,
                 overlap_s=options["overlap_hours"] * 3600.0,
             ).object
-        except Refused as refusal:
-            raise CommandError(refusal.detail) from refusal
+        except CommandRejected as rejection:
+            raise CommandError(rejection.detail) from rejection
         self._tell(made)
 
     def _tell(self, made: keys.IssuedKey) -> None:
@@ -112,7 +113,7 @@ def _known(prefix: str) -> AgentKey:
 
 
 def _hours(given: str) -> int:
-    hours = number_in(given)
+    hours = parse_number(given)
     if hours is None or hours > 720:
         raise ArgumentTypeError("a whole number of hours, up to 720")
     return hours
@@ -127,7 +128,7 @@ def _scopes(given: str) -> list[str]:
 
 
 def _days(given: str) -> int:
-    days = number_in(given)
+    days = parse_number(given)
     if days is None or not 1 <= days <= 36500:
         raise ArgumentTypeError("a whole number of days, from 1")
     return days

@@ -10,7 +10,9 @@ from django.core.management.base import BaseCommand, CommandError
 
 from events.models import Quarantine
 from events.moments import from_us
-from recovery_ops.control.actions import Refused, drop_quarantine, replay_quarantine, system
+from recovery_ops.control.core.actors import system_actor
+from recovery_ops.control.core.rejections import CommandRejected
+from recovery_ops.control.self_monitoring.services import drop_quarantine, replay_quarantine
 
 
 class Command(BaseCommand):
@@ -36,13 +38,13 @@ class Command(BaseCommand):
         settle = replay_quarantine if options["verb"] == "replay" else drop_quarantine
         try:
             done = settle(
-                by=system("manage.py quarantine", "cli"),
+                by=system_actor("manage.py quarantine", "cli"),
                 environment=options["environment"],
                 reason=options["reason"],
                 lines=options["lines"] or None,
             ).object
-        except Refused as refusal:
-            raise CommandError(refusal.detail) from None
+        except CommandRejected as rejection:
+            raise CommandError(rejection.detail) from None
         if options["verb"] == "drop":
             self.stdout.write(f"{done.settled} dropped.")
         else:

@@ -13,8 +13,8 @@ from django.core.management import BaseCommand, CommandError
 from django.db import connections
 
 from events.queries.recordings import sort_on_disk
-from recovery_ops.control.models import Replay
 from recovery_ops.control.replay import job
+from recovery_ops.control.replay.models.replays import Replay
 
 
 class Command(BaseCommand):

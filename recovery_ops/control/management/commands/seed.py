@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from events.models import Fact
 from events.seeding import Plan, seed
-from recovery_ops.control.escalations.made_up import MadeUp, hold, let_go
+from recovery_ops.control.escalations.seed import MadeUp, hold, let_go
 
 
 class Command(BaseCommand):

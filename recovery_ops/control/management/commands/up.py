@@ -11,20 +11,27 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from django.conf import settings
 from django.core.management import BaseCommand, CommandError, call_command
 from django.db import DatabaseError, connection, connections
 from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
 
 from events.failures.asking import last_number
+from events.models import Fact
+from events.moments import to_us
 from events.schema import check_schema
 from recovery_ops import __version__
-from recovery_ops.control.first_account import FILE_NAME, SignIn, ensure_first_account
-from recovery_ops.control.fleet import demonstration_fleet
-from recovery_ops.control.numbers import number_in
-from recovery_ops.occupancy import Occupied, occupy
-from recovery_ops.server import CannotListen, Companion, EmbeddedCelery, listen, serve
+from recovery_ops.control.access.first_account import FILE_NAME, SignIn, ensure_first_account
+from recovery_ops.control.core.numbers import parse_number
+from recovery_ops.control.demo_fleet import demonstration_fleet
+from recovery_ops.control.demonstration.companion import DemonstrationCompanion
+from recovery_ops.control.demonstration.services import may_start
+from recovery_ops.server.data_directory_lock import Occupied, occupy
+from recovery_ops.server.running_servers import registered
+from recovery_ops.server.supervisor import CannotListen, Companion, EmbeddedCelery, listen, serve
 
 _WILDCARDS = {"0.0.0.0", "::", ""}  # noqa: S104  # compared with, not bound to
 
@@ -44,13 +51,18 @@ class Command(BaseCommand):
         )
         # `manage.py` takes --data out before settings are read; it stands here for the sake of --help.
         parser.add_argument("--data", metavar="DIR", help="where everything is kept (RECOVERY_OPS_DATA)")
-        parser.add_argument("--environment", default=settings.ENVIRONMENT, help="whose agents the demonstration plays")
+        parser.add_argument(
+            "--environment",
+            default=settings.DEMO_ENVIRONMENT,
+            help="environment of the demonstration's agents; default: %(default)s",
+        )
         parser.add_argument(
             "--no-demo",
             action="store_true",
             default=settings.NO_DEMO,
             help="start without the demonstration fleet (RECOVERY_OPS_NO_DEMO=1)",
         )
+        parser.add_argument("--demo", action="store_true", help="start a demonstration that was removed once more")
 
     def handle(self, *args: Any, **options: Any) -> None:
         self._is_quiet = options["verbosity"] == 0
@@ -61,6 +73,7 @@ class Command(BaseCommand):
             data.mkdir(mode=0o700, parents=True, exist_ok=True)
             with ExitStack() as stack:
                 stack.enter_context(occupy(data, f"process {os.getpid()}"))
+                stack.enter_context(registered(data))
                 listeners = [stack.enter_context(listen(options["host"], options["port"]))]
                 if options["otlp_port"] is not None:
                     listeners.append(stack.enter_context(listen(options["host"], options["otlp_port"])))
@@ -82,9 +95,11 @@ class Command(BaseCommand):
         sign_in = ensure_first_account(data)
         known = last_number()
         companions: list[Companion] = []
-        if not options["no_demo"]:
-            environment = options["environment"]
-            companions.append(demonstration_fleet(url, data=data, environment=environment, say=self._say_of_agents))
+        environment = options["environment"]
+        self._has_demo = not options["no_demo"] and may_start(environment, is_wanted=options["demo"])
+        if self._has_demo:
+            fleet = demonstration_fleet(url, data=data, environment=environment, say=self._say_of_agents)
+            companions.append(DemonstrationCompanion(fleet, environment=environment, folder=data / "demo"))
         if settings.EMBEDDED:
             companions.append(EmbeddedCelery())
         _admit(options["host"])
@@ -130,23 +145,30 @@ class Command(BaseCommand):
         if sign_in is not None:
             kept = settings.DATA_DIR / FILE_NAME
             print(f"  sign in   {sign_in.name}  {sign_in.password}   (kept in {kept} until it is changed)", flush=True)
+        if self._has_demo:
+            self._say(f"  demo      {url}/?environment={quote(options['environment'])}")
+        elif not options["no_demo"]:
+            self._say("  demo      removed; `up --demo` starts it again")
         if options["host"] in _WILDCARDS:
             self._say(f"            also as {socket.gethostname()}; for other names set RECOVERY_OPS_HOSTS")
-        self._say_of_agents("none yet" if options["no_demo"] else "the demonstration fleet starts")
+        self._say_of_agents("the demonstration fleet starts" if self._has_demo else "none yet")
 
     def _await_facts(self, known: int) -> None:
-        """Say when a fact newer than `known` is stored: the sign that some agent is connected."""
-        newest = known
-        while newest <= known and not self._is_ending.wait(0.5):
+        """Say when a fact newer than `known` is stored that was received since the start, which generated ones are not:
+        the sign that some agent is connected.
+        """
+        is_connected, started_us = False, to_us(timezone.now())
+        while not is_connected and not self._is_ending.wait(0.5):
             with suppress(DatabaseError):  # busy just now; there is a next time
-                newest = last_number()
+                newest = Fact.objects.order_by("-pk").values_list("pk", "received_us").first()
+                is_connected = newest is not None and newest[0] > known and newest[1] >= started_us
         connections.close_all()
-        if newest > known:
+        if is_connected:
             self._say_of_agents("the first facts are in")
 
 
 def _port(text: str) -> int:
-    port = number_in(text)
+    port = parse_number(text)
     if port is not None and port <= 65535:
         return port
     raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")

@@ -1,0 +1,1 @@
+"""Users, roles, API keys and sign-in."""

@@ -1,0 +1,3 @@
+"""Paused work as JSON: the wish, and what is observed of it."""
+
+from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The audit log: a chain of entries, one for each action."""

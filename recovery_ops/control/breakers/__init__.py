@@ -1,0 +1,1 @@
+"""Breakers as people see and steer them: overrides, resets, probes, ramps, the quorum and load shedding."""

@@ -1,0 +1,1 @@
+"""Capacity incidents, degradations and amplification."""

@@ -1,0 +1,1 @@
+"""The overview, the wallboard, annotations and weekly figures."""

@@ -1,0 +1,1 @@
+"""The demonstration's generated history, and the removal of its environment."""

@@ -1,0 +1,1 @@
+"""Issues: failures grouped by their fingerprint."""

@@ -1,0 +1,148 @@
+"""The page of one issue: why its failures are one, what they have in common, how its runs ended, and the newest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from events import drawing
+from events.failures.asking import counts_of_agents, fingerprints, occurrences, read_failures, traits
+from events.failures.grouping import SPLIT_FIELDS
+from events.failures.met import RUNS_MOST, newest_ends
+from events.failures.naming import title_of
+from events.failures.rows import Field, Fingerprint, Sample
+from events.failures.sums import instances_in
+from events.issues.fold import is_unnamed
+from events.moments import to_us
+from events.pages import render_page
+from events.queries.resting_keys import keys_in
+from events.rows import FailureRow
+from events.window import PRESETS, Window, window_in
+from events.wording import category_text, clock_text, count_text
+from recovery_ops.control.escalations.selectors.by_issue import asked_about
+from recovery_ops.control.issues.models import FailureCase
+from recovery_ops.control.issues.selectors import grouping_by, groupings_in_force, notes_on, standing_of
+from recovery_ops.control.issues.views.facets import BY_INSTANCE, FIELD_WORDS, with_word
+from recovery_ops.control.issues.views.occurrences import log_of, occurrence_of
+from recovery_ops.control.issues.views.outside_range import failure_elsewhere
+from recovery_ops.control.issues.views.runs import outages_of, outcomes_of
+from recovery_ops.rules.enums import FAMILY_OF
+
+_MOST_RUNS = 50
+
+
+def failure(request: HttpRequest, *, environment: str, fingerprint: str) -> HttpResponse:
+    """One cause: why these are one, what they have in common, how it ended, and the newest of them."""
+    now = timezone.now()
+    window = window_in(request, environment, now=now)
+    rules = groupings_in_force(environment)
+    grouping = grouping_by(rules)
+    asked_for, fingerprint = fingerprint, grouping.head(fingerprint)
+    span: dict[str, Any] = {"start": window.start, "end": window.end}
+    sample = grouping.of(read_failures(environment, **span))
+    part = sample.of([fingerprint])
+    if not part.seen:
+        return failure_elsewhere(request, environment, asked_for, grouping=grouping, window=window, now=now)
+    newest = occurrences(environment, part, **span)
+    ends, met = newest_ends(
+        environment, part.kinds, start_us=to_us(window.start), end_us=to_us(window.end), newest=_MOST_RUNS
+    )
+    found = _found(environment, part, window, newest, met)
+    parts, split_from = grouping.parts(fingerprint), grouping.split_from(fingerprint)
+    case = FailureCase.objects.filter(environment=environment, fingerprint=fingerprint).first()
+    context = {
+        "now": now,
+        "window": window,
+        "presets": PRESETS,
+        "found": found,
+        "title": title_of(found.category, found.message),
+        "family": FAMILY_OF[found.category].value.replace("_", " "),
+        "sentence": _telling(found, window),
+        "is_unnamed": is_unnamed(fingerprint),
+        "wordings": Counter(one.message for one in newest if one.message).most_common(3),
+        "traits": [
+            (FIELD_WORDS[one.name], one, drawing.bullet(one.share), drawing.bullet(one.baseline))
+            for one in traits(sample, fingerprint, _agents(request, environment, part, sample, window))
+        ],
+        "by_instance_href": "" if _is_by_instance(request) else with_word(request, *BY_INSTANCE),
+        "outcomes": outcomes_of(ends, met=met),
+        "outages": outages_of(environment, found, part, window),
+        "newest": newest,
+        "keys": keys_in(newest),
+        "one": occurrence_of(request, newest),
+        **_log(request, environment, parts),
+        "trend": drawing.spark(found.bins),
+        "runs_href": f"{reverse('runs')}?fingerprint={quote(fingerprint, safe='')}{window.also}",
+        "is_grouped": len(parts) > 1 or bool(split_from),
+        "asked_for": asked_for if asked_for != fingerprint else "",
+        "standing": standing_of(case, last=found.last, now=now),
+        "rules": [one for one in rules if {one.fingerprint, one.into} & {*parts, split_from}],
+        "splits": _splits(part) if len(parts) == 1 and not split_from else [],
+        "category": category_text(found.category),
+        "questions": asked_about(environment, parts, found),
+        "notes": notes_on(environment, parts),
+    }
+    return render_page(request, "issues/failure", context)
+
+
+def _log(request: HttpRequest, environment: str, parts: Collection[str]) -> dict[str, Any]:
+    """The open tab, and what was done about the issue where that is the log."""
+    is_log = request.GET.get("tab") == "log"
+    return {"tab": "log" if is_log else "", "log": log_of(environment, parts) if is_log else []}
+
+
+def _found(environment: str, part: Sample, window: Window, newest: Sequence[FailureRow], met: int) -> Fingerprint:
+    """The issue as its counts, its newest failure and its runs tell it. One query."""
+    [light] = fingerprints(part, start=window.start, end=window.end, before=None)
+    reached = instances_in(environment, to_us(window.start), to_us(window.end), part.kinds)
+    instances = set[int]().union(*reached.values())
+    last = newest[0]
+    return replace(
+        light,
+        message=last.message,
+        error_type=last.error_type,
+        status_code=last.status_code,
+        runs=met,
+        instances=len(instances),
+    )
+
+
+def _is_by_instance(request: HttpRequest) -> bool:
+    name, value = BY_INSTANCE
+    return request.GET.get(name) == value
+
+
+def _agents(
+    request: HttpRequest, environment: str, part: Sample, sample: Sample, window: Window
+) -> tuple[Mapping[Field, Counter[str]], Mapping[Field, Counter[str]]] | None:
+    """The counts by instance and version of the failures of an issue, and of all; None where they are not asked for."""
+    if not _is_by_instance(request):
+        return None
+    span: dict[str, Any] = {"start": window.start, "end": window.end}
+    its, every = (counts_of_agents(environment, one, **span) for one in (part, sample))
+    return its, every
+
+
+def _splits(part: Sample) -> list[tuple[str, str, int]]:
+    """The values by which a cause could be split, as (field, value, failures): where there is more than one."""
+    found = []
+    for name in SPLIT_FIELDS:
+        counts = part.counts(name)
+        if len(counts) > 1:
+            found += [(name.value, value, count) for value, count in counts.most_common(4) if value]
+    return found
+
+
+def _telling(found: Fingerprint, window: Window) -> str:
+    least = "≥ " if found.runs == RUNS_MOST else ""
+    runs = f" in {least}{count_text(found.runs, 'run')}" if found.runs else ""
+    where = f"{runs} on {count_text(found.instances, 'instance')}"
+    span = f"first {clock_text(found.first, today=window.end)}, last {clock_text(found.last, today=window.end)}"
+    return f"{count_text(found.count, 'failure')}{where}, {span}."

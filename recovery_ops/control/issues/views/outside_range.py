@@ -1,0 +1,59 @@
+"""A cause without a failure in the range that is looked at: its name and what people said of it stay in reach."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.http import Http404, HttpRequest, HttpResponse
+
+from events.empties import none_in
+from events.failures.asking import is_known
+from events.failures.grouping import Grouping
+from events.failures.naming import called_lately, cause_title
+from events.pages import render_page
+from events.window import PRESETS, Window
+from recovery_ops.control.escalations.selectors.by_issue import asked_about
+from recovery_ops.control.issues.models import FailureCase
+from recovery_ops.control.issues.selectors import notes_on, standing_of
+from recovery_ops.control.issues.views.occurrences import log_of
+
+_LATELY = timedelta(days=31)
+_LONGEST = max(PRESETS, key=lambda name: PRESETS[name])
+
+
+def failure_elsewhere(
+    request: HttpRequest,
+    environment: str,
+    asked_for: str,
+    *,
+    grouping: Grouping,
+    window: Window,
+    now: datetime,
+) -> HttpResponse:
+    """What is known of a cause that did not fail in the window. 404 for one that nobody ever met."""
+    name = grouping.head(asked_for)
+    parts = grouping.parts(name)
+    case = FailureCase.objects.filter(environment=environment, fingerprint=name).first()
+    notes = notes_on(environment, parts)
+    called = called_lately(environment, parts, now=now)
+    is_told_of = case or notes or called or len(parts) > 1 or grouping.split_from(name)
+    if not is_told_of and not is_known(environment, name, since=now - _LATELY):
+        raise Http404(f"Issue {name[:80]} does not exist in {environment}.")
+    is_log = request.GET.get("tab") == "log"
+    text = "Notes and actions are shown."
+    context = {
+        "now": now,
+        "window": window,
+        "presets": PRESETS,
+        "longest": _LONGEST,
+        "name": name,
+        "asked_for": asked_for if asked_for != name else "",
+        "title": cause_title(name, next((called[part] for part in parts if part in called), None)),
+        "standing": standing_of(case, last=None, now=now),
+        "empty": none_in(environment, window, now=now, title="No failures in this range", text=text),
+        "tab": "log" if is_log else "",
+        "log": log_of(environment, parts) if is_log else [],
+        "questions": asked_about(environment, parts),
+        "notes": notes,
+    }
+    return render_page(request, "issues/failure_elsewhere", context)

@@ -1,0 +1,1 @@
+"""Messages to people: rules, detectors, channels, deliveries and escalation policies."""

@@ -1,1 +1,0 @@
-"""What the console says of itself to those who watch it: metrics, traces, and a ping while all is well."""

@@ -1,0 +1,1 @@
+"""Policies: editor, proposals, releases, rollouts, masking and unclassified failures."""

@@ -1,0 +1,1 @@
+"""Actions: one function each of replay."""

@@ -1,0 +1,1 @@
+"""Runbooks: instructions for people, by class of failure."""

@@ -1,0 +1,1 @@
+"""Runs of agents: lists, pages, aborts and retries."""

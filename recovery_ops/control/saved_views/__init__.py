@@ -1,0 +1,1 @@
+"""Filters that a user keeps under a name, for one screen."""

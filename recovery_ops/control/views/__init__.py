@@ -1,1 +1,0 @@
-"""The console's pages: queries go in, a template comes out; forms are checked, handed to an action, and answered."""

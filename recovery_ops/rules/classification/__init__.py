@@ -1,0 +1,1 @@
+"""What an error is: its type, its codes, its status, and at last its text."""

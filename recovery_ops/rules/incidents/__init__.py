@@ -1,0 +1,1 @@
+"""When many failures are one incident."""

@@ -1,0 +1,1 @@
+"""The policy document: its model, settings, parts, schema, checks and lint."""

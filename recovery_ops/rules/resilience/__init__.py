@@ -1,0 +1,1 @@
+"""One guarded call: admission, attempts, retries, breakers, fallbacks and model chains."""

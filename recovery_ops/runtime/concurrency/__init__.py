@@ -1,1 +1,0 @@
-"""What differs between threads, asyncio and trio, so that nothing else has to know."""

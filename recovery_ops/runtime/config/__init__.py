@@ -1,0 +1,1 @@
+"""The desired state on its way in: received, checked, applied, confirmed."""

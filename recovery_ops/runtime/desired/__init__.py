@@ -1,1 +1,0 @@
-"""The desired state on its way in: received, judged, applied, answered."""

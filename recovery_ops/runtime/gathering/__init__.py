@@ -1,1 +1,0 @@
-"""Several calls for one answer, of which some may fail."""

@@ -1,0 +1,1 @@
+"""Several calls for one answer, some of which may fail."""

@@ -1,0 +1,1 @@
+"""The console's process: its environment, start, worker and scheduler, health and static files."""

@@ -1,0 +1,1 @@
+"""Integrations against small stand-ins for their packages, so that they run in every environment."""
