@@ -21,8 +21,20 @@
   // What was typed and not sent stands in the form again, whether it is a dialog or a page then: until it is sent, or the
   // tab is closed. Secrets are not kept.
   const act = () => document.querySelector("form.act[method=post]:has([name=key])"); // it has an idempotency key
-  const placeOf = (form) => `unsent:${new URL(form.action).pathname}${new URL(form.action).search}`;
-  const kept = (form) => [...form.elements].filter(({ name, type }) => name && !["hidden", "password", "submit", "button"].includes(type));
+  // Several objects share an address and are told apart by hidden fields; these change with every visit.
+  const PASSING = ["csrfmiddlewaretoken", "key", "credential", "version", "back", "next", "seen", "revision", "base", "weighed", "previewed"];
+  const ofObject = ({ name, type }) => name && type === "hidden" && !PASSING.includes(name);
+
+  function placeOf(form) {
+    const { pathname, search } = new URL(form.action);
+    const objects = [...form.elements].filter(ofObject).map(({ name, value }) => [name, value]);
+    return `unsent:${pathname}${search}#${new URLSearchParams(objects)}`;
+  }
+
+  // What confirms or proves is typed anew each time.
+  const isKept = ({ name, type }) =>
+    name && !["hidden", "password", "submit", "button"].includes(type) && !["confirm", "code", "address"].includes(name);
+  const kept = (form) => [...form.elements].filter(isKept);
   const isTicked = ({ type }) => type === "checkbox" || type === "radio";
 
   function keep(form) {

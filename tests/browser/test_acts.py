@@ -218,3 +218,24 @@ def test_typed_text_comes_back_until_it_is_sent(visit: Visit) -> None:
     dialog.get_by_role("button", name="Trip breaker").click()
     expect(page.get_by_label("Password", exact=True)).to_be_visible()
     assert page.evaluate(UNSENT) == 1, "it is there after the sign-in"
+
+
+def test_typed_text_comes_back_for_its_own_object_alone(visit: Visit) -> None:
+    """Escalations share an address; the number of each is in a hidden field."""
+    page = visit("/breakers/search_web/trip")
+    page.evaluate(
+        """() => document.querySelector("form.act").insertAdjacentHTML(
+          "beforeend", '<input type="hidden" name="number" value="999999">')"""
+    )
+    page.get_by_label("Reason").fill(REASON)
+    page.reload()
+    expect(page.get_by_label("Reason")).to_have_value("")
+
+
+def test_typed_confirmation_does_not_come_back(visit: Visit) -> None:
+    page = visit("/breakers/*/trip")
+    page.get_by_label("Reason").fill(REASON)
+    page.locator("#confirm").fill("all")
+    page.reload()
+    expect(page.get_by_label("Reason")).to_have_value(REASON)
+    expect(page.locator("#confirm")).to_have_value("")
