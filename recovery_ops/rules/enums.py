@@ -23,7 +23,7 @@ class Family(StrEnum):
 class Category(StrEnum):
     """What a failure is. Each category has one first handler; the names are strings.
 
-    Rules: docs/runtime/failures.md#categories
+    Rules: docs/guide/failures.md#categories
 
     >>> classify(TimeoutError()).category == "timeout"
     True

@@ -8,7 +8,7 @@ recovery = Recovery("research-agent")
 def search_web(query): ...
 
 Public are the names in `__all__`, `recovery_ops.runtime.integrations.*` and `recovery_ops.runtime.testing`. Every other
-module is an implementation and may change with any release. The guide is docs/runtime/README.md.
+module is an implementation and may change with any release. The guide is docs/guide/README.md.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def __dir__() -> list[str]:
 def attempt() -> Attempt:
     """The attempt that the calling code is in: its number, what is left of its time, and what to change; see `Attempt`.
 
-    Outside of guarded calls it is empty. Rules: docs/runtime/guarding.md#models
+    Outside of guarded calls it is empty. Rules: docs/guide/guarding.md#models
 
     >>> @recovery.guard("ask_model", kind="model", chain=ModelChain("large", "small"), max_retries=0)
     ... def ask_model(prompt):

@@ -49,7 +49,7 @@ class Response:
     """An answer that is an error, for callers whose client does not raise. `body` is raw or parsed; header names in any
     case.
 
-    Rules: docs/runtime/failures.md#categories
+    Rules: docs/guide/failures.md#categories
 
     >>> classify(Response(402, body={"error": {"code": "insufficient_quota"}})).category
     <Category.QUOTA_EXHAUSTED: 'quota_exhausted'>
@@ -65,7 +65,7 @@ def classify(error: object, *, now: float | datetime | None = None, is_model_out
 
     `now` is the wall clock, in seconds since the epoch or as a datetime; only dates in headers need it.
     `is_model_output`: what was being read was written by a model, so that an answer that does not parse is
-    `model_output` and not the service's `schema_mismatch`. Rules: docs/runtime/failures.md#categories
+    `model_output` and not the service's `schema_mismatch`. Rules: docs/guide/failures.md#categories
 
     >>> failure = classify(ConnectionRefusedError("refused"))
     >>> failure.category, failure.nothing_was_done, failure.user_message

@@ -41,7 +41,7 @@ class RecoveryError(Portable):
 
     Pickles and copies keep class, text and fields; an error in a field that cannot be pickled arrives as its text.
     `resume_id` names the workflow that it ended, for `Workflow.resumed`; empty outside workflows.
-    Rules: docs/runtime/failures.md#errors
+    Rules: docs/guide/failures.md#errors
 
     >>> @recovery.guard("search", read_only=True, max_retries=1)
     ... def search():
@@ -59,7 +59,7 @@ class RecoveryError(Portable):
 class CallRejected(RecoveryError):
     """The call was not made. `retry_at` is when it may be made (UTC), None where that is not known.
 
-    `operation` and `reason` say which call, and why. Rules: docs/runtime/guarding.md#what-happens-to-a-call
+    `operation` and `reason` say which call, and why. Rules: docs/guide/guarding.md#what-happens-to-a-call
 
     >>> breaker = CircuitBreaker("search")
     >>> breaker.trip(60)
@@ -81,7 +81,7 @@ class CircuitOpen(CallRejected):
     """The breaker of the operation is open, or an operator tripped it.
 
     `state` is `open`, `half_open` or `forced_open`; `note` is the operator and their reason; `retry_at` is in UTC.
-    Rules: docs/runtime/guarding.md#the-numbers
+    Rules: docs/guide/guarding.md#the-numbers
 
     >>> lab.trip("search", seconds=60, reason="maintenance")
     >>> try:
@@ -106,7 +106,7 @@ class RetryAfterActive(CallRejected):
 
     Calls in background are rejected until then; calls in foreground wait, or take the fallback. `credentials` has the
     labels of the guard's keys where all of them rest.
-    Rules: docs/runtime/guarding.md#who-is-waiting
+    Rules: docs/guide/guarding.md#who-is-waiting
 
     >>> class TooManyRequests(Exception):
     ...     status_code, retry_after = 429, 30.0
@@ -132,7 +132,7 @@ class DeadlineExceeded(CallRejected, TimeoutError):
     """No time is left: a CallRejected that is also a TimeoutError.
 
     `was_begun`: something under way was ended, rather than a call not made.
-    Rules: docs/runtime/guarding.md#what-happens-to-a-call
+    Rules: docs/guide/guarding.md#what-happens-to-a-call
 
     >>> try:
     ...     with recovery.run("answer", timeout=5.0):
@@ -153,7 +153,7 @@ class DeadlineExceeded(CallRejected, TimeoutError):
 class LoadShed(CallRejected):
     """An operator sheds load here, and work of this importance does not pass for now.
 
-    `note` is the operator and their reason; `retry_at` (UTC) is the end. Rules: docs/runtime/guarding.md#who-is-waiting
+    `note` is the operator and their reason; `retry_at` (UTC) is the end. Rules: docs/guide/guarding.md#who-is-waiting
 
     >>> print(LoadShed("index_pages", note="Ann: the database is slow"))
     index_pages was not called: load is shed, and this work is not important enough (Ann: the database is slow)
@@ -171,7 +171,7 @@ class RunsPaused(CallRejected):
 
     `note` is the operator and their reason; `retry_at` (UTC) is the end, None where only a person ends it. `is_stop`:
     the agent is stopped, and a guarded call outside of runs raises this too. `Recovery(on_pause="wait")` waits while
-    new runs are paused, never while the agent is stopped. Rules: docs/runtime/production.md#with-a-console
+    new runs are paused, never while the agent is stopped. Rules: docs/guide/production.md#with-a-console
 
     >>> print(RunsPaused("answer", note="Ann: the ledger moves"))
     answer was not begun: new work is paused (Ann: the ledger moves)
@@ -200,7 +200,7 @@ class RecoveryExhausted(RecoveryError):
     help. For users: `user_message`, `suggestion`, `can_retry`. For developers: `category` and `last_error`; `failure`,
     the last one as it was classified; `waits_s`; `idempotency_key`, by which the service knows the call. Where the last
     attempt returned what `retry_result` rejects, `last_result` is that result, and there is no `last_error`. Rules:
-    docs/runtime/guarding.md#what-a-guarded-call-raises
+    docs/guide/guarding.md#what-a-guarded-call-raises
 
     >>> @recovery.guard("search", read_only=True, max_retries=2)
     ... def search():
@@ -254,7 +254,7 @@ class StopRun(RecoveryError):
     `reason` is a category, `foundational_failed`, or the run limit that was reached (`errors`, `turns`, `spend_cap`:
     then there may be no category). `user_message` is for users. `results` are the tool results of the turn, whole, for
     the transcript. `spend` is the account at its spend cap; None for any other reason.
-    Rules: docs/runtime/tools.md#what-ends-a-run
+    Rules: docs/guide/tools.md#what-ends-a-run
 
     >>> try:
     ...     with recovery.run("answer") as run:
@@ -278,7 +278,7 @@ class StopRun(RecoveryError):
 class RunCancelled(RecoveryError):
     """The run was called off: by `Run.cancel`, or by a person at the console; `note` is the person and their reason.
 
-    Rules: docs/runtime/guarding.md#what-a-guarded-call-raises
+    Rules: docs/guide/guarding.md#what-a-guarded-call-raises
 
     >>> try:
     ...     with recovery.run("answer") as run:
@@ -298,7 +298,7 @@ class RunCancelled(RecoveryError):
 class SchemaMismatch(RecoveryError):
     """Arguments, or a tool's answer, do not have the declared form; `what` has not, and `faults` says where.
 
-    Rules: docs/runtime/failures.md#categories
+    Rules: docs/guide/failures.md#categories
 
     >>> error = SchemaMismatch("the answer of search", ("pages must be an array",))
     >>> classify(error).category
@@ -318,7 +318,7 @@ class GatherBlocked(RecoveryError):
 
     `done`: what there is, by name; give it to the next `gather` and only the rest is called again. `not_done`: the
     names without a result, whether they failed, were stopped or never begun. `unavailable`: the reasons, for those that
-    failed. Rules: docs/runtime/guarding.md#fallbacks-and-parts-that-may-be-missing
+    failed. Rules: docs/guide/guarding.md#fallbacks-and-parts-that-may-be-missing
 
     >>> try:
     ...     recovery.gather({"page": lambda: "text", "price": Part.foundational(float, "unknown")})
@@ -345,7 +345,7 @@ class GatherBlocked(RecoveryError):
 class WorkflowLocked(RecoveryError):
     """Another process, or another part of this one, runs the workflow. `until` (UTC) is when its lease ends.
 
-    Rules: docs/runtime/workflows.md
+    Rules: docs/guide/workflows.md
 
     >>> with Workflow("refund", "order-7", recovery=recovery):
     ...     try:
@@ -368,7 +368,7 @@ class WorkflowLocked(RecoveryError):
 class StepChanged(RecoveryError):
     """A workflow step that was done, or may have been done, is asked for with other arguments than it was begun with.
 
-    `was_done` tells the two apart. Rules: docs/runtime/workflows.md
+    `was_done` tells the two apart. Rules: docs/guide/workflows.md
 
     >>> with Workflow("refund", "order-7", recovery=recovery) as flow:
     ...     receipt = flow.step("pay", str, 40)
@@ -398,7 +398,7 @@ class CheckpointError(RecoveryError):
     """A checkpoint could not be written, read or understood; the text says what to do. A step that was done is never
     done again.
 
-    Rules: docs/runtime/workflows.md
+    Rules: docs/guide/workflows.md
 
     >>> flow = Workflow("refund", "order-7", recovery=recovery)
     >>> try:
@@ -413,7 +413,7 @@ class ConfigurationError(RecoveryError, ValueError):
     """A value that could never work, or a part that is not configured; also a ValueError. The text names what would be
     right.
 
-    Rules: docs/runtime/guarding.md#everything-a-guard-can-be-told
+    Rules: docs/guide/guarding.md#everything-a-guard-can-be-told
 
     >>> try:
     ...     recovery.guard("search", kind="modle")

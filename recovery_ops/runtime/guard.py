@@ -98,7 +98,7 @@ class Guards(Engine):
         """Attempts of a block of code, with the retries of a guard.
 
         `async for` and `async with` likewise; there the block is cancelled at its timeout. The options are those of
-        `guard`. Raises what a guarded call raises. Rules: docs/runtime/guarding.md#blocks-and-single-calls
+        `guard`. Raises what a guarded call raises. Rules: docs/guide/guarding.md#blocks-and-single-calls
 
         >>> with recovery.run("answer", source="main_agent"):
         ...     for attempt in recovery.attempts("search_web", read_only=True):
@@ -115,7 +115,7 @@ class Guards(Engine):
     def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a function once under a guard of its own name, with the settings of that operation.
 
-        Rules: docs/runtime/guarding.md#blocks-and-single-calls
+        Rules: docs/guide/guarding.md#blocks-and-single-calls
 
         >>> recovery.call(len, "abc")
         3
@@ -253,7 +253,7 @@ class Guards(Engine):
 
         The live policy may change every number; it never widens `idempotent`, `optional` or `fallback`.
         ConfigurationError (a ValueError) for a value that could never work, for a generator function, and where another
-        guard of this name was declared otherwise. Rules: docs/runtime/guarding.md#everything-a-guard-can-be-told
+        guard of this name was declared otherwise. Rules: docs/guide/guarding.md#everything-a-guard-can-be-told
 
         >>> pages = iter([ConnectionResetError("reset"), "a page"])
         >>> @recovery.guard("fetch", read_only=True, max_retries=2)

@@ -19,7 +19,7 @@ class Limits:
     - `max_retries`: retries of a call. `max_override_s`: an operator's override, in seconds.
     - `allow_disable`: an operator may switch a breaker off. `allow_pause`: an operator may pause new runs.
 
-    What was clamped is reported to the console. Rules: docs/runtime/production.md#with-a-console
+    What was clamped is reported to the console. Rules: docs/guide/production.md#with-a-console
 
     >>> from recovery_ops.runtime.testing import Lab
     >>> careful = Lab(limits=Limits(max_retries=1)).recovery

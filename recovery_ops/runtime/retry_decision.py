@@ -39,7 +39,7 @@ def retry_decision(
     to wait), `adjustment` (a fix that is needed, such as `max_tokens`), `max_tokens` and `reason`. ConfigurationError
     for values that could never work. `max_retries` None is persistent mode. `foreground` says whether somebody waits.
     `policy` None is the built-in default policy. `idempotent=False` speaks for a call that may do harm when done twice.
-    A fix is offered after the first attempt only. Rules: docs/runtime/failures.md#categories
+    A fix is offered after the first attempt only. Rules: docs/guide/failures.md#categories
 
     >>> failure = classify(Response(429, {"retry-after": "3"}))
     >>> decision = retry_decision(failure, attempt=1, max_retries=3, foreground=True)

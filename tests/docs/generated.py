@@ -26,7 +26,7 @@ from recovery_ops.rules.user_messages import TELLINGS
 from recovery_ops.runtime import errors as runtime_errors
 from tests.support.processes import ROOT, clean_environment
 
-GUIDE = ROOT / "docs" / "runtime"
+GUIDE = ROOT / "docs" / "guide"
 EXAMPLES = GUIDE / "examples"
 MARKED = re.compile(r"(<!-- (?P<name>[\w ]+) -->\n)(?P<content>.*?)(<!-- end -->)", re.DOTALL)
 
@@ -210,7 +210,7 @@ def _entry(name: str) -> str:
 
 
 def _linked(text: str) -> str:
-    return re.sub(r"docs/runtime/((\w+)\.md(?:#[\w-]+)?)", r"[\2](\1)", text)
+    return re.sub(r"docs/guide/((\w+)\.md(?:#[\w-]+)?)", r"[\2](\1)", text)
 
 
 def _methods(name: str) -> str:

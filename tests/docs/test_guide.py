@@ -47,9 +47,13 @@ def run_page(page: str, lab: Lab, folder: Path) -> dict[str, Any]:
     return names
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", sorted(WORLDS))
 def test_every_snippet_runs(page: str, lab: Lab, tmp_path: Path) -> None:
     run_page(page, lab, tmp_path)
+
+
+def test_each_page_runs_here_or_with_the_packages() -> None:
+    assert set(PAGES) - set(WORLDS) == {"integrations"}  # tests/integrations/packages runs it
 
 
 class TestWhatTheSnippetsCameTo:

@@ -23,7 +23,7 @@ from tests.support.guide import FENCE, LINK, anchors, snippets
 from tests.support.processes import ROOT, Server, clean_environment, eventually
 
 OPERATE = tuple(sorted(f"docs/operate/{page.name}" for page in (ROOT / "docs/operate").glob("*.md")))
-OTHERS = ("docs/tutorial.md", "docs/performance.md", "docs/runtime/production.md", "docs/changelog.md")
+OTHERS = ("docs/tutorial.md", "docs/performance.md", "docs/guide/production.md", "docs/changelog.md")
 PAGES = ("README.md", *OPERATE, *OTHERS)
 NOT_DJANGO = frozenset({"bench", "drill", "lint", "test"})
 """Commands that `manage.py` answers itself."""

@@ -111,7 +111,7 @@ class Failure:
     `causes`: the qualified names of the explicit cause chain, outermost first. `code`: the most specific structured
     code, in its normal form. `rule`: the policy's rule that set the category; `instead_of`: the category without it.
     `inner_retries`: how many retries the client below made by itself in this attempt, where its error says so.
-    Rules: docs/runtime/failures.md#categories
+    Rules: docs/guide/failures.md#categories
 
     >>> failure = classify(Response(429, {"retry-after": "3"}))
     >>> failure.category == "rate_limited", failure.can_retry, failure.retry_after_s

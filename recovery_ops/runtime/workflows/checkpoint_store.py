@@ -68,7 +68,7 @@ class CheckpointStore(ABC):
 
     Threads share a store; times are seconds since the epoch; trouble is CheckpointError. `Record` and `LeaseHolder` are
     the types of what it returns. `write` keeps the promise: in one atomic step it checks that `owner` still has the
-    lease and that the step is not finished, and only then writes. Rules: docs/runtime/workflows.md
+    lease and that the step is not finished, and only then writes. Rules: docs/guide/workflows.md
 
     >>> store = Workflow("refund", "order-7", recovery=recovery).store
     >>> isinstance(store, CheckpointStore)

@@ -50,7 +50,7 @@ class Workflow:
 
     What a step returns is what its checkpoint says, on the first run as on every other: tuples come back as lists.
     Every RecoveryError raised inside carries `resume_id`; other errors are given a note. Thread-safe; asyncio or trio.
-    WorkflowLocked, StepChanged, CheckpointError. Rules: docs/runtime/workflows.md
+    WorkflowLocked, StepChanged, CheckpointError. Rules: docs/guide/workflows.md
 
     >>> def run():
     ...     with Workflow("refund", "order-7", recovery=recovery) as flow:

@@ -1,4 +1,4 @@
-"""Every example of docs/integrations.md, run as it stands."""
+"""Every example of docs/guide/integrations.md, run as it stands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.integrations.packages.vendors import anthropic_message, openai_chat, 
 from tests.support.http_server import serving
 from tests.support.processes import ROOT
 
-PAGE = (ROOT / "docs" / "integrations.md").read_text()
+PAGE = (ROOT / "docs" / "guide" / "integrations.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 ROUTES = {
     "/v1/messages": said(200, anthropic_message()),
@@ -33,7 +33,7 @@ def test_an_example_runs(example: str, monkeypatch: pytest.MonkeyPatch) -> None:
             "url": server.url,
             "__name__": "example",
         }
-        exec(compile(example, "docs/integrations.md", "exec", dont_inherit=True), names)
+        exec(compile(example, "docs/guide/integrations.md", "exec", dont_inherit=True), names)
         for name in ("plain", "client"):
             if hasattr(names.get(name), "close"):
                 names[name].close()

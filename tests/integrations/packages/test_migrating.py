@@ -1,4 +1,4 @@
-"""Both sides of each pair in docs/runtime/migrating.md: the other library's snippet and ours make the same calls."""
+"""Both sides of each pair in docs/guide/migrating.md: the other library's snippet and ours make the same calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.guide import snippets
 from tests.support.http_server import Request, serving
 from tests.support.processes import ROOT
 
-PAGE = (ROOT / "docs" / "runtime" / "migrating.md").read_text()
+PAGE = (ROOT / "docs" / "guide" / "migrating.md").read_text()
 SECTIONS = {text.partition("\n")[0]: text for text in re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:]}
 
 
@@ -51,5 +51,5 @@ def calls_of(codes: list[str], folder: Path) -> list[str]:
     with serving(otherwise=answering) as server:
         names: dict[str, Any] = {"recovery": lab.recovery, "url": server.url, "__name__": "migrating", **world}
         for code in codes:
-            exec(compile(code, "docs/runtime/migrating.md", "exec", dont_inherit=True), names)
+            exec(compile(code, "docs/guide/migrating.md", "exec", dont_inherit=True), names)
     return received

@@ -1,6 +1,6 @@
 """Every kind of trouble, played against the loop of `react_loop.py`: how it ends, and that the transcript is whole.
 
-Run it: `python docs/runtime/examples/react_troubles.py`. Nothing here sleeps: the clock is a laboratory's.
+Run it: `python docs/guide/examples/react_troubles.py`. Nothing here sleeps: the clock is a laboratory's.
 """
 
 from __future__ import annotations

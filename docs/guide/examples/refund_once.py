@@ -1,6 +1,6 @@
 """A refund that is booked once, although its answer was lost and the retry met an idempotency conflict.
 
-Run it: `python docs/runtime/examples/refund_once.py`. Nothing here sleeps: the clock is a laboratory's.
+Run it: `python docs/guide/examples/refund_once.py`. Nothing here sleeps: the clock is a laboratory's.
 """
 
 from __future__ import annotations

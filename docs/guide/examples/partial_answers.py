@@ -1,6 +1,6 @@
 """A page about a trip, made of parts that may fail: a fallback, an optional part, and what there is without the rest.
 
-Run it: `python docs/runtime/examples/partial_answers.py`. Nothing here sleeps: the clock is a laboratory's.
+Run it: `python docs/guide/examples/partial_answers.py`. Nothing here sleeps: the clock is a laboratory's.
 """
 
 from __future__ import annotations

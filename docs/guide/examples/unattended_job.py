@@ -1,6 +1,6 @@
 """A job that nobody watches waits out a pause of half an hour, and says every 30 s that it still waits.
 
-Run it: `python docs/runtime/examples/unattended_job.py`. It takes no time: the clock is pushed, not slept through.
+Run it: `python docs/guide/examples/unattended_job.py`. It takes no time: the clock is pushed, not slept through.
 """
 
 from __future__ import annotations

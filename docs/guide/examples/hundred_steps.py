@@ -1,6 +1,6 @@
 """A hundred payouts in one workflow, killed with SIGKILL at the 47th and started again: each is made once.
 
-Run it: `python docs/runtime/examples/hundred_steps.py`. It starts itself as a process, which kills itself between the
+Run it: `python docs/guide/examples/hundred_steps.py`. It starts itself as a process, which kills itself between the
 payout and its checkpoint, the worst moment there is; then it goes on. Nothing sleeps.
 """
 
