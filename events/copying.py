@@ -1,6 +1,6 @@
 """What is stored in PostgreSQL's own words: facts as lines of COPY, columns of other rows as arrays.
 
-The driver looks at each value by itself, which takes two to ten times as long (docs/decisions/0112). Most columns say
+The driver looks at each value by itself, which takes two to ten times as long. Most columns say
 the same for many facts of a transaction, so those are written once.
 """
 

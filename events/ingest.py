@@ -43,7 +43,7 @@ GROUP_ROWS = 8000
 GATHER_ROWS = 2000
 """What a transaction costs is small beside so many rows: behind them nobody is waited for."""
 GATHER_S = 0.02
-"""So long at most a smaller group waits for requests that are being read (docs/decisions/0102)."""
+"""So long at most a smaller group waits for requests that are being read (docs/decisions/0011)."""
 MOST_WAITING_ROWS = 8 * GROUP_ROWS
 """Behind more than this a request would hardly be stored before it is given up, even on a slow machine."""
 MOST_WAITING = 4_000

@@ -2,7 +2,7 @@
 
 The driver looks at each value that a statement is given, and SQLite copies it. Most columns of a fact say the same for
 many facts of a transaction, so those are given once, to a table in memory, and each fact names its row there: 10 values
-instead of 23 (docs/decisions/0113).
+instead of 23 (docs/decisions/0011).
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _BREAKER_EVENTS = {
     "counted": "calls_counted",
 }
 """Events that are read by breaker: each has an index of its own. One index of every fact took a seventh of what
-PostgreSQL does to store a fact (docs/decisions/0112). SQLite uses a partial index only for events that stand in the
+PostgreSQL does to store a fact. SQLite uses a partial index only for events that stand in the
 statement itself, so there the model's index of all of them stays."""
 
 _POSTGRESQL = f"""

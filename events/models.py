@@ -163,7 +163,7 @@ class Fact(models.Model):
         constraints = [models.UniqueConstraint(fields=["environment", "uid"], name="fact_once")]
         indexes = [
             models.Index(fields=["environment", "event", "at_us"], name="fact_by_event"),
-            # On PostgreSQL one for each event that is asked for by breaker instead (0036): what alters it must say so.
+            # On PostgreSQL one for each event that is asked for by breaker instead: what alters it must say so.
             models.Index(fields=["environment", "breaker", "event", "at_us"], name="fact_by_breaker"),
             models.Index(
                 fields=["agent", "operation", "at_us"],
@@ -340,7 +340,7 @@ class SpanSum(_Sum):
             models.Index(fields=["environment", "view", "subject", "minutes", "span"], name="span_sum_by_subject"),
             # What is kept to some calls looks into every span: these lead to the few rows of it that tell, of the view
             # that keeps services. Their columns never change, but for the counters of what was refused, which few rows
-            # have (0104). `view` stands in each: without statistics the index is taken of which a question says most.
+            # have. `view` stands in each: without statistics the index is taken of which a question says most.
             models.Index(
                 fields=["environment", "view", "provider", "minutes", "span", "service"],
                 name="span_sum_of_provider",

@@ -14,8 +14,8 @@ class View(StrEnum):
     """The category alone; it has all counters."""
     BACKEND = "backend"
     """Provider, model and category; the operation where neither of the first two is known, and then only the counters
-    of capacity errors. What failed without a category is `unknown`: failures that have none were counted by a server of
-    before decision 0116."""
+    of capacity errors. What failed without a category is `unknown`: failures that have none were counted by a server
+    that did not know the category here."""
     OPERATION = "operation"
     """Operation and breaker, and of the counters `fallbacks` and `rejections`."""
     EFFORT = "effort"

@@ -157,7 +157,7 @@ def _failures_of(rows: Iterable[Row]) -> dict[bytes, Row]:
 
 
 def _add_links(intakes: Iterable[Intake], troubled: Container[Trace], coming: dict[Trace, Marks]) -> None:
-    """Add whose children the spans are that tell nothing, in traces of which something is remembered (0035)."""
+    """Add whose children the spans are that tell nothing, in traces with something remembered (docs/decisions/0009)."""
     for intake in intakes:
         for place, link in intake.links.items():
             if (trace := Trace(intake.environment, place.trace_id)) in troubled:

@@ -74,7 +74,7 @@ def rows_of_backend(
     part = _Part(environment, grid, among, backend, _providers_of(environment, grid, backend))
     told = _by_view(_parts(part, View.EACH if among else View.BACKEND, has_called=called is None))
     if not among and any(row.failures and not row.category for row in told[View.BACKEND]):
-        # A server of before counted them, in the view that had no categories then (docs/decisions/0116).
+        # A server of before counted them, in the view that had no categories then (docs/decisions/0012).
         told = _by_view(_parts(part, View.EACH, has_called=called is None))
     if called is None:
         called = frozenset((row.breaker, row.operation) for row in told[View.EACH])

@@ -49,7 +49,7 @@ class Cluster:
         """Fill and drop a table of so many megabytes, as far as there are buffers; return how many those were.
 
         A cluster that has run has its memory, and files of its log to write over. A new one is given both while it is
-        measured, which is dear where memory is the host's until it is touched (docs/decisions/0111). `told` hears how
+        measured, which is dear where memory is the host's until it is touched (docs/decisions/0023). `told` hears how
         much is written, step by step.
         """
         written_mb = 0

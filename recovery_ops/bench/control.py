@@ -27,7 +27,7 @@ from recovery_ops.runtime.engine import Sink
 
 ENGINES = ("sqlite", "postgresql")
 AIM_MS = {"sqlite": 350.0, "postgresql": 100.0}
-"""Until 99 of 100 have it, on the machine on which that was stated (docs/decisions/0071)."""
+"""Until 99 of 100 have it, on the machine on which that was stated (docs/decisions/0023)."""
 OPAMP_AIM_MS = 200.0
 POLL_S = 30.0
 """How often an OpAMP client speaks that nobody told otherwise."""

@@ -30,7 +30,7 @@ ROUNDS = 1200
 INSTANCE = Instance(service="bench", instance="bench-1")
 WHOLE = "breaker, retry, fallback, counts"
 PEER = "circuitbreaker"
-"""Whose cost the aims are shares of: the cheapest library that has nothing but a breaker (decision 0036)."""
+"""Whose cost the aims are shares of: the cheapest library that has nothing but a breaker (docs/decisions/0023)."""
 TIMED = f"{WHOLE}, deadline, latency histogram"
 _IMPORT = """
 import time; began = time.perf_counter()

@@ -1,9 +1,9 @@
 """`manage.py bench queries`: every question of a page or a figure, at a number of facts and at a tenth of it.
 
 Ten times as many facts are either the longer history of the same fleet, or the same week of a larger one; a store is
-made of each (docs/decisions/0091). All are asked in turn, so that a machine that is busy for a while is busy for each;
+made of each (docs/decisions/0023). All are asked in turn, so that a machine that is busy for a while is busy for each;
 what is told is the quietest turn. Two aims are judged: how long a query of an answer takes in either, on the machine of
-the yardstick (docs/decisions/0068), and how much longer the answer takes in the longer history than with a tenth of the
+the yardstick (docs/decisions/0023), and how much longer the answer takes in the longer history than with a tenth of the
 facts. What the whole answer takes, of up to nine queries and what is made of their rows, is told beside it.
 """
 
@@ -54,7 +54,7 @@ class Asked:
     longer_cpu_ms: float
     denser_cpu_ms: float
     is_within_a_week: bool = field(default=True, kw_only=True)
-    """Whether the store with few facts holds all of the time that is asked about (docs/decisions/0117)."""
+    """Whether the store with few facts holds all of the time that is asked about (docs/decisions/0023)."""
 
 
 def measure(facts: int, engine: str | None, screen: Console) -> list[Report]:

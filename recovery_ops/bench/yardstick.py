@@ -1,7 +1,7 @@
 """How fast this machine is: one core reading an OpenTelemetry request with the stock classes, by its processor time.
 
 What a machine commits a second says which machine was rented. Aims for taking facts in were stated on a machine on
-which this much reading had been measured, so they are told here as shares of it (docs/decisions/0068).
+which this much reading had been measured, so they are told here as shares of it (docs/decisions/0023).
 """
 
 from __future__ import annotations

@@ -1,20 +1,61 @@
-"""The index of decisions: every record is in it once, under its own title."""
+"""The records of decisions: their form, the index, and every reference to one."""
 
 from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.support.processes import ROOT
 
 FOLDER = ROOT / "docs" / "decisions"
+RECORDS = sorted(path.name for path in FOLDER.glob("[0-9]*.md"))
+SECTIONS = ["Context", "Decision", "Consequences", "Alternatives"]
+PLACES = ("recovery_ops", "events", "tests", "templates", "static", "docs")
+SUFFIXES = {".py", ".md", ".js", ".html"}
 
 
-def title_of(name: str) -> str:
-    first = next(line for line in (FOLDER / name).read_text().splitlines() if line.startswith("# "))
-    return re.sub(r"^# \d+\.?\s*", "", first)
+def test_records_have_title_date_status_and_sections_in_order(subtests: pytest.Subtests) -> None:
+    for name in RECORDS:
+        with subtests.test(name):
+            text = (FOLDER / name).read_text()
+            title, date, status, *_ = (line for line in text.splitlines() if line)
+            assert title.startswith(f"# {name[:4]} ")
+            assert re.fullmatch(r"Date: \d{4}-\d\d-\d\d", date)
+            assert re.fullmatch(r"Status: (accepted|replaced by \d{4})", status)
+            assert re.findall(r"^## (.+)$", text, re.MULTILINE) == SECTIONS
 
 
-def test_index_has_every_decision_by_its_title() -> None:
-    rows = re.findall(r"^\| \[(\d{4})\]\(([\w-]+\.md)\) \| (.+) \|$", (FOLDER / "README.md").read_text(), re.MULTILINE)
-    records = sorted(path.name for path in FOLDER.glob("0*.md"))
-    assert rows == [(name[:4], name, title_of(name)) for name in records]
+def test_index_lists_every_record_with_title_date_and_status() -> None:
+    rows = re.findall(r"^\| \[\d{4}\]\((.+)\) \| (.+) \| (.+) \| (.+) \|$", (FOLDER / "README.md").read_text(), re.M)
+    assert rows == [(name, *_head_of(name)) for name in RECORDS]
+
+
+def test_numbers_follow_each_other() -> None:
+    assert [int(name[:4]) for name in RECORDS] == list(range(1, len(RECORDS) + 1))
+
+
+def test_references_from_code_and_documents_name_records() -> None:
+    found = {
+        (str(path.relative_to(ROOT)), number)
+        for place in PLACES
+        for path in (ROOT / place).rglob("*")
+        if path.suffix in SUFFIXES
+        for number in re.findall(r"decisions/(\d{4})\b", path.read_text())
+    }
+    known = {name[:4] for name in RECORDS}
+    assert len(found) > 10
+    assert {one for one in found if one[1] not in known} == set()
+
+
+def test_named_paths_and_links_exist() -> None:
+    pages = [(name, (FOLDER / name).read_text()) for name in (*RECORDS, "README.md")]
+    links = [(name, FOLDER / link) for name, text in pages for link in re.findall(r"\]\(([\w./-]+)[)#]", text)]
+    paths = re.compile(r"`((?:recovery_ops|events|tests|docs|templates|static)/[\w./-]+)`")
+    named = [(name, ROOT / path) for name, text in pages for path in paths.findall(text)]
+    assert [(name, str(path)) for name, path in (*links, *named) if not path.exists()] == []
+
+
+def _head_of(name: str) -> tuple[str, str, str]:
+    title, date, status, *_ = (line for line in (FOLDER / name).read_text().splitlines() if line)
+    return title[len("# 0000 ") :], date.removeprefix("Date: "), status.removeprefix("Status: ")

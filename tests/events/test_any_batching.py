@@ -179,7 +179,7 @@ def test_any_batching_of_any_trace_tells_the_same(engine: str, spans: list[Span]
     clear()
     again = data.draw(st.lists(st.sampled_from(range(len(spans))), max_size=3))
     order = data.draw(st.permutations(range(len(spans)))) + again
-    # A span that says nothing and comes before all that its trace says is not remembered (docs/decisions/0035).
+    # A span that says nothing and comes before all that its trace says is not remembered (docs/decisions/0009).
     first = next((place for place in order if says_something(spans[place])), None)
     order.sort(key=lambda place: place != first)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(order)), max_size=5)))

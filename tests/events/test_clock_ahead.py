@@ -1,4 +1,4 @@
-"""A clock a day ahead: what depends on when its facts came, and what does not (docs/decisions/0085)."""
+"""A clock a day ahead: what depends on when its facts came, and what does not (docs/decisions/0012)."""
 
 from __future__ import annotations
 

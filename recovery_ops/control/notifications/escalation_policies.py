@@ -142,7 +142,7 @@ def plan_of(
     """Who was asked, and who will be if nobody takes it. Two queries, one where the chains are known.
 
     Who was asked since the question was put to this queue stays asked, whatever became of the chain; the rest goes by
-    the chain as it is now (docs/decisions/0037).
+    the chain as it is now (docs/decisions/0017).
     """
     chain = chain_for(one.queue, chains_of(one.environment) if chains is None else chains)
     until = (one.resolved_at or now).timestamp()

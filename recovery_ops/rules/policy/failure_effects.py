@@ -13,8 +13,8 @@ from recovery_ops.rules.lazy_dataclass import dataclass
 from recovery_ops.rules.policy.settings import Problem
 
 NEVER_OPENS: frozenset[Category] = frozenset({Category.RATE_LIMITED, Category.MODEL_OUTPUT, Category.CANCELLED})
-"""A 429 closes the gate instead (decision 0009), a backend does not fail where a model writes nonsense, and a cancel is
-no failure."""
+"""A 429 closes the gate instead (docs/decisions/0007), a backend does not fail where a model writes nonsense, and a
+cancel is no failure."""
 MAY_OPEN: tuple[Category, ...] = tuple(one for one in Category if one not in NEVER_OPENS)
 
 STATUSES = range(400, 600)
