@@ -30,6 +30,12 @@ def test_the_palette_finds_opens_and_gives_the_focus_back(visit: Visit) -> None:
     expect(field).to_be_focused()
     page.keyboard.type("trip crm")
     expect(page.get_by_role("dialog").get_by_role("link", name="Trip crm.update…")).to_be_visible()
+    page.keyboard.press("Enter")  # a verb was typed: its action is the first hit
+    expect(page.get_by_role("button", name="Trip breaker")).to_be_visible()
+    page = visit("/breakers")
+    page.keyboard.press("/")
+    page.keyboard.type("crm")
+    expect(page.get_by_role("dialog").get_by_role("link", name="crm.update breaker")).to_be_visible()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_url("**/breakers/crm.update")

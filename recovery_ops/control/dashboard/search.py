@@ -55,7 +55,10 @@ class Group:
 
 
 def find(text: str, environment: str, grants: Grants) -> list[Group]:
-    """What fits the text, by kind; without text the pages and what may be done. At most twelve queries."""
+    """Hits by kind; without text, all pages and actions. Actions come first if the text has a verb.
+
+    At most twelve queries.
+    """
     asked = text.strip()[:LONGEST]
     if not asked.isprintable():  # PostgreSQL takes no NUL
         return []
@@ -70,8 +73,9 @@ def find(text: str, environment: str, grants: Grants) -> list[Group]:
         ("Operations", [_hit(name, "its policy", reverse("policy", args=[name])) for name in operations]),
         ("Agents", [*_services(asked, instances), *(_instance(*one) for one in instances)]),
         ("Failures", list(_causes(prints, environment))),
-        ("Actions", list(_actions(asked, environment, grants, breakers, instances, list(runs)))),
     ]
+    actions = ("Actions", list(_actions(asked, environment, grants, breakers, instances, list(runs))))
+    found.insert(0 if _verbs_in(asked) else len(found), actions)  # with a verb, Enter opens the action
     return [Group(title=title, hits=hits) for title, hits in found if hits]
 
 
