@@ -212,9 +212,12 @@ def stacked(rows: Sequence[tuple[str, Sequence[int]]], patterns: Sequence[str], 
     )
 
 
-def histogram(bars: Sequence[tuple[int | None, str, str]], *, label: str) -> SafeString:
+def histogram(
+    bars: Sequence[tuple[int | None, str, str]], *, label: str, marks: Sequence[tuple[float, str, str]] = ()
+) -> SafeString:
     """Bars over time (a number, the address of the bar, its words), each a link; where the number is None a dotted rail
-    at the foot, so that what is not known never looks like a high count.
+    at the foot, so that what is not known never looks like a high count. `marks` are deployments: the share of the
+    width at which each stands, its address, its words.
 
     The links are for pointers: a table says the same to everybody.
     """
@@ -228,7 +231,7 @@ def histogram(bars: Sequence[tuple[int | None, str, str]], *, label: str) -> Saf
         bar = (at[0], f"{_BAR_PX - height:.1f}", _percent(width * 0.86), f"{height:.1f}")
         drawn.append((href, words, *at, _BAR_PX, paint, *bar))
     return format_html(
-        '<svg class="histogram" height="{}" role="group" aria-label="{}">{}</svg>',
+        '<svg class="histogram" height="{}" role="group" aria-label="{}">{}{}</svg>',
         _BAR_PX,
         f"{label}, {top if any(number for number, _, _ in bars) else 0:,} at most",
         format_html_join(
@@ -237,6 +240,17 @@ def histogram(bars: Sequence[tuple[int | None, str, str]], *, label: str) -> Saf
             '<rect {} x="{}" y="{}" width="{}" height="{}"/></a>',
             drawn,
         ),
+        _pins(marks),
+    )
+
+
+def _pins(marks: Sequence[tuple[float, str, str]]) -> SafeString:
+    """Deployments as lines over the whole height, each with a hexagon at its top."""
+    return format_html_join(
+        "",
+        '<a href="{}" tabindex="-1"><title>{}</title><line class="cursor" x1="{}" x2="{}" y1="0" y2="{}"/>'
+        '<svg class="pinned" x="{}" width="14" height="10"><use href="#g-hexagon"/></svg></a>',
+        [(href, words, at, at, _BAR_PX, at) for at, href, words in ((_percent(100 * x), *rest) for x, *rest in marks)],
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Self
 
-from events.moments import Span
+from events.moments import Span, to_us
 from recovery_ops.rules.enums import Category, Family, State, Trigger
 from recovery_ops.rules.fleet.breaker_trouble import Trouble
 from recovery_ops.wire import names
@@ -434,6 +434,11 @@ class FailureRow:
     derived: Derivation | None
     credential: str = ""
     """The label of the key that the attempt used; empty where the agent names none."""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it stands among others: its moment in microseconds, and its number."""
+        return to_us(self.at), self.fact_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from django.db.models import Count, F, Q, QuerySet
 
 from events.capacity.course import courses
 from events.capacity.rows import CapacityEventRow
+from events.failures.sums import FailurePlace, behind
 from events.models import Fact
 from events.moments import MINUTE_S, US_PER_S, bin_width_s, from_us, to_us
 from events.queries.readings import text_of
@@ -28,9 +29,6 @@ _FALLBACK = names.attribute_of(FallbackActivated, "fallback")
 _BINS_MOST = 60
 _NARROW_S = (1, 2, 5, 10, 30)
 """Widths of bins below a minute."""
-
-FailurePlace = tuple[int, int]
-"""Where a failure stands among those of its outage: its moment in microseconds, and its number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,19 +59,9 @@ def failures_in(
     after: FailurePlace | None = None,
 ) -> list[FailureRow]:
     """Its newest failures, or its oldest, behind a place. One query; index `fact_by_event`."""
-    found = _failures_of(row, environment)
-    if after is not None:
-        at_us, number = after
-        side = "gt" if is_oldest_first else "lt"
-        behind = Q(**{f"at_us__{side}": at_us}) | Q(**{"at_us": at_us, f"id__{side}": number})
-        found = found.filter(behind, **{f"at_us__{side}e": at_us})
+    found = _failures_of(row, environment).filter(behind(after, is_oldest_first=is_oldest_first))
     order = ("at_us", "id") if is_oldest_first else ("-at_us", "-id")
     return [failure_row(fact) for fact in found.select_related("agent").order_by(*order)[:limit]]
-
-
-def place_of_failure(one: FailureRow) -> FailurePlace:
-    """Where the next page begins behind it."""
-    return to_us(one.at), one.fact_id
 
 
 def failures_per_bin(row: CapacityEventRow, environment: str, *, until: datetime) -> FailureBins | None:

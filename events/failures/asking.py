@@ -21,6 +21,7 @@ from events.failures.rows import Course, Field, Fingerprint, Marked, Sample, See
 from events.failures.sums import (
     Alike,
     Asked,
+    FailurePlace,
     agents_of,
     count_asked,
     counts_in,
@@ -482,8 +483,18 @@ def traits(
 
 
 def occurrences(
-    environment: str, sample: Sample, *, start: datetime, end: datetime, limit: int = SHOWN
+    environment: str,
+    sample: Sample,
+    *,
+    start: datetime,
+    end: datetime,
+    limit: int = SHOWN,
+    is_oldest_first: bool = False,
+    after: FailurePlace | None = None,
 ) -> list[FailureRow]:
-    """The newest failures of the kinds of a sample, in full. Two queries for each 100 kinds."""
-    newest = newest_failures(environment, to_us(start), to_us(end), kinds_of(sample.kinds), limit)
-    return [failure_row(fact) for fact in newest]
+    """The newest or the oldest failures of the kinds of a sample, behind a place, in full. Two queries for each 100
+    kinds.
+    """
+    kinds, span = kinds_of(sample.kinds), (to_us(start), to_us(end))
+    found = newest_failures(environment, *span, kinds, limit, is_oldest_first=is_oldest_first, after=after)
+    return [failure_row(fact) for fact in found]

@@ -4,15 +4,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from django.db import connection
 
+from events.failures.sums import instances_among
+
 RUNS_MOST = 10_000
 """So many runs of a cause are counted, and no more."""
 _STATEMENT_PARTS = 100
 """SQLite takes 500 parts in one statement; each has several values."""
+
+_INSTANCES = -1
+"""In the place of a recovery step: the row counts instances."""
 
 
 def _of(kinds: Collection[bytes]) -> str:
@@ -66,26 +72,24 @@ def newest_met(kinds: Iterable[bytes], *, start_us: int, end_us: int, each: int)
         yield from sorted((Met(bytes(kind), run, last_us) for kind, run, last_us in rows), key=lambda one: -one.last_us)
 
 
-class Ended(NamedTuple):
-    """A run that met an issue: its highest recovery step and its status; empty: it goes on."""
+class Reach(NamedTuple):
+    """How many instances met an issue, and how many runs, by highest step and status (empty: it goes on)."""
 
-    level: int
-    status: str
+    runs: Counter[tuple[int, str]]
+    instances: int
 
 
-def newest_ends(
-    environment: str, kinds: Collection[bytes], *, start_us: int, end_us: int, newest: int, most: int = RUNS_MOST
-) -> tuple[list[Ended], int]:
-    """The runs that met these kinds last, so many, and how many did, `most` at most. One query."""
-    if not kinds:
-        return [], 0
-    each = f"SELECT run, last_us {_of(kinds)} ORDER BY last_us DESC LIMIT %s"
+def reach_of(environment: str, kinds: Collection[bytes], *, start_us: int, end_us: int, most: int = RUNS_MOST) -> Reach:
+    """What failures of these kinds in [`start_us`, `end_us`) reached; of the runs `most` at most. One query."""
+    which, values = instances_among(environment, start_us, end_us, kinds)
+    met = f"SELECT DISTINCT run {_of(kinds)} LIMIT %s"
     statement = (
-        "SELECT r.level, r.status, met.runs FROM (SELECT run, MAX(last_us) AS last_us, COUNT(*) OVER () AS runs"
-        f" FROM ({each}) each GROUP BY run ORDER BY 2 DESC LIMIT %s) met"
-        " JOIN events_run r ON r.environment = %s AND r.run = met.run"
+        f"SELECT r.level, r.status, COUNT(*) FROM ({met}) met JOIN events_run r ON r.environment = %s"
+        " AND r.run = met.run GROUP BY r.level, r.status"
+        f" UNION ALL SELECT {_INSTANCES}, '', COUNT(DISTINCT agent_id) {which}"
     )
     with connection.cursor() as cursor:
-        cursor.execute(statement, [*kinds, start_us, end_us, most, newest, environment])
-        rows = cursor.fetchall()
-    return [Ended(level, status) for level, status, _ in rows], min(most, rows[0][2]) if rows else 0
+        cursor.execute(statement, [*kinds, start_us, end_us, most, environment, *values])
+        found = {(level, status): count for level, status, count in cursor.fetchall()}
+    instances = found.pop((_INSTANCES, ""))
+    return Reach(Counter(found), instances)

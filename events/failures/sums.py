@@ -244,27 +244,32 @@ def totals_in(environment: str, ranges: Iterable[tuple[Span, Collection[bytes]]]
 def instances_in(
     environment: str, start_us: int, end_us: int, kinds: Collection[bytes]
 ) -> Mapping[tuple[bytes, int], set[int]]:
-    """The numbers of the instances that had failures of [`start_us`, `end_us`), by kind and variant. One query.
+    """The numbers of the instances that had failures of [`start_us`, `end_us`), by kind and variant. One query."""
+    found: dict[tuple[bytes, int], set[int]] = {}
+    for some in _chunks(kinds):
+        which, values = instances_among(environment, start_us, end_us, some)
+        statement = f"SELECT DISTINCT kind, variant, agent_id {which}"
+        for kind, variant, agent_id in _rows(statement, values):
+            found.setdefault((bytes(kind), variant), set()).add(agent_id)
+    return found
+
+
+def instances_among(environment: str, start_us: int, end_us: int, kinds: Collection[bytes]) -> tuple[str, list[Any]]:
+    """The rows of the instances that had failures of these kinds in [`start_us`, `end_us`), from `FROM` on.
 
     Of spans at most half as long as the range, each in which an instance failed has its first or last failure inside,
     or all of them outside.
     """
     length_min = max(2, (end_us - start_us) // _MINUTE_US)
     minutes = max(one for one in FAILURE_MINUTES if 2 * one <= length_min)
-    found: dict[tuple[bytes, int], set[int]] = {}
     width_us = minutes * _MINUTE_US
-    for some in _chunks(kinds):
-        statement = (
-            "SELECT DISTINCT kind, variant, agent_id FROM events_instancefailuresum"
-            " WHERE environment = %s AND minutes = %s AND span >= %s AND span <= %s"
-            f" AND kind IN ({', '.join(['%s'] * len(some))})"
-            " AND (first_us >= %s AND first_us < %s OR last_us >= %s AND last_us < %s)"
-        )
-        spans = [start_us // width_us, (end_us - 1) // width_us]
-        values = [environment, minutes, *spans, *some, start_us, end_us, start_us, end_us]
-        for kind, variant, agent_id in _rows(statement, values):
-            found.setdefault((bytes(kind), variant), set()).add(agent_id)
-    return found
+    which = (
+        "FROM events_instancefailuresum WHERE environment = %s AND minutes = %s AND span >= %s AND span <= %s"
+        f" AND kind IN ({', '.join(['%s'] * len(kinds))})"
+        " AND (first_us >= %s AND first_us < %s OR last_us >= %s AND last_us < %s)"
+    )
+    spans = [start_us // width_us, (end_us - 1) // width_us]
+    return which, [environment, minutes, *spans, *kinds, start_us, end_us, start_us, end_us]
 
 
 # -- kinds -------------------------------------------------------------------------------------------------------------
@@ -324,24 +329,47 @@ def _few(spans: Sequence[Span]) -> Iterator[Span]:
         yield some[0][0], max(until for _, until in some)
 
 
+FailurePlace = tuple[int, int]
+"""Where a failure stands among others: its moment in microseconds, and its number."""
+
+
+def behind(place: FailurePlace | None, *, is_oldest_first: bool) -> Q:
+    """What comes behind a place, newest or oldest first; everything without one."""
+    if place is None:
+        return Q()
+    side, (at_us, number) = "gt" if is_oldest_first else "lt", place
+    further = Q(**{f"at_us__{side}": at_us}) | Q(**{"at_us": at_us, f"id__{side}": number})
+    return further & Q(**{f"at_us__{side}e": at_us})
+
+
 def newest_failures(
-    environment: str, start_us: int, end_us: int, kinds: Mapping[bytes, KindName], limit: int
+    environment: str,
+    start_us: int,
+    end_us: int,
+    kinds: Mapping[bytes, KindName],
+    limit: int,
+    *,
+    is_oldest_first: bool = False,
+    after: FailurePlace | None = None,
 ) -> list[Fact]:
-    """The newest failures of these kinds in [`start_us`, `end_us`), newest first, each with its instance. Two queries
-    for each 100 kinds.
+    """The newest or the oldest failures of these kinds in [`start_us`, `end_us`), behind a place, each with its
+    instance. Two queries for each 100 kinds.
     """
-    spans = [one for some in _chunks(kinds, 100) for one in _newest_minutes(start_us, end_us, some, limit)]
-    held, since_us = 0, start_us
-    for span, count in sorted(spans, reverse=True):
-        held += count
-        if held >= limit:
-            since_us = span[0]
-            break
-    # Spans of other kinds may begin before that and end behind it.
-    newest = [(max(since_us, first_us), until_us) for (first_us, until_us), _ in spans if until_us > since_us]
+    certain = start_us, end_us
+    if after is not None:  # others of the very moment may be on the page before
+        at_us, _ = after
+        start_us, end_us = (at_us, end_us) if is_oldest_first else (start_us, at_us + 1)
+        certain = (at_us + 1, end_us) if is_oldest_first else (start_us, at_us)
+    minutes = [
+        one
+        for some in _chunks(kinds, 100)
+        for one in _minutes_of(start_us, end_us, some, limit, certain=certain, is_oldest_first=is_oldest_first)
+    ]
+    spans = _nearest(minutes, limit, is_oldest_first=is_oldest_first)
     found: list[Fact] = []
-    facts = facts_in(environment, newest, kinds.values()).select_related("agent")
-    for fact in facts.iterator(chunk_size=_KINDS_ASKED) if newest else ():
+    facts = facts_in(environment, spans, kinds.values()).filter(behind(after, is_oldest_first=is_oldest_first))
+    ordered = (facts.reverse() if is_oldest_first else facts).select_related("agent")
+    for fact in ordered.iterator(chunk_size=_KINDS_ASKED) if spans else ():
         if digest_of(kind_of(stored(fact))) in kinds:
             found.append(fact)
             if len(found) == limit:
@@ -349,18 +377,37 @@ def newest_failures(
     return found
 
 
-def _newest_minutes(start_us: int, end_us: int, kinds: Sequence[bytes], limit: int) -> Iterator[tuple[Span, int]]:
-    """The newest minutes of each kind, from the first to the last failure, with how many are in the range for certain.
+def _nearest(minutes: Sequence[tuple[Span, int]], limit: int, *, is_oldest_first: bool) -> list[Span]:
+    """What of these spans has `limit` failures for certain. Those of other kinds may begin before and end behind it."""
+    held = 0
+    if is_oldest_first:
+        for span, count in sorted(minutes, key=lambda one: one[0][1]):
+            held += count
+            if held >= limit:
+                return [(start, min(span[1], end)) for (start, end), _ in minutes if start < span[1]]
+    else:
+        for span, count in sorted(minutes, reverse=True):
+            held += count
+            if held >= limit:
+                return [(max(span[0], start), end) for (start, end), _ in minutes if end > span[0]]
+    return [span for span, _ in minutes]
+
+
+def _minutes_of(
+    start_us: int, end_us: int, kinds: Sequence[bytes], limit: int, *, certain: Span, is_oldest_first: bool
+) -> Iterator[tuple[Span, int]]:
+    """The newest or oldest minutes of each kind, from the first to the last failure, with how many are in `certain`.
     Index: `failure_sum_by_kind`.
     """
     part = (
         "SELECT failures, first_us, last_us FROM events_failuresum WHERE minutes = 1 AND kind = %s AND span >= %s"
-        " AND span <= %s AND last_us >= %s AND first_us < %s ORDER BY span DESC LIMIT %s"
+        f" AND span <= %s AND last_us >= %s AND first_us < %s ORDER BY span {'ASC' if is_oldest_first else 'DESC'}"
+        " LIMIT %s"
     )
     bounds = [start_us // _MINUTE_US, (end_us - 1) // _MINUTE_US, start_us, end_us, limit + 1]
     statement = " UNION ALL ".join(f"SELECT failures, first_us, last_us FROM ({part}) part" for _ in kinds)
     for count, first_us, last_us in _rows(statement, [one for kind in kinds for one in (kind, *bounds)]):
-        is_inside = start_us <= first_us and last_us < end_us
+        is_inside = certain[0] <= first_us and last_us < certain[1]
         yield (max(first_us, start_us), min(last_us + 1, end_us)), count if is_inside else 0
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from events.failures.asking import grid_of, read_with_before
-from events.failures.met import newest_ends, runs_met
+from events.failures.met import reach_of, runs_met
 from events.failures.sums import counts_in, instances_in, kinds_of, newest_failures, totals_in
 from events.issues.fold import Variant
 from events.models import Agent
@@ -97,6 +97,17 @@ def test_counts_of_any_range_equal_a_recount(
     assert {names[number] for some in reached.values() for number in some} == {one[0] for one in of_kind}
     newest = newest_failures("dev", start_us, end_us, {one: kinds[one] for one in only}, 4)
     assert [one.at_us for one in newest] == sorted((one[4] for one in of_kind), reverse=True)[:4]
+    chosen = {one: kinds[one] for one in only}
+    for is_oldest_first in (False, True):
+        walked: list[Any] = []
+        while page := newest_failures(
+            *("dev", start_us, end_us, chosen, 3),
+            is_oldest_first=is_oldest_first,
+            after=(walked[-1].at_us, walked[-1].pk) if walked else None,
+        ):
+            walked += page
+        assert [one.at_us for one in walked] == sorted((one[4] for one in of_kind), reverse=not is_oldest_first)
+        assert len({one.pk for one in walked}) == len(of_kind)
     sample, before = read_with_before("dev", start=from_us(start_us), end=from_us(end_us))
     assert sample.total == len(inside)
     assert before.total() == sum(2 * start_us - end_us <= one[4] < start_us for one in history)
@@ -122,6 +133,8 @@ def test_runs_that_met_a_kind_are_counted_once(engine: str) -> None:
     causes = {"all": list(kinds), "timeouts": timeouts}
     assert Counter(runs_met("dev", causes, **span)) == {"all": 2, "timeouts": 2}
     assert runs_met("dev", causes, **span, most=1) == {"all": 1, "timeouts": 1}
-    ends, met = newest_ends("dev", list(kinds), **span, newest=1)
-    assert (len(ends), met) == (1, 2)
+    reach = reach_of("dev", list(kinds), **span)
+    assert (reach.runs, reach.instances) == (Counter({(1, ""): 2}), 2)
+    assert reach_of("dev", list(kinds), **span, most=1).runs.total() == 1
+    assert reach_of("dev", timeouts, **span).instances == 1
     assert int(NOW.timestamp()) * 1_000_000 == NOW_US

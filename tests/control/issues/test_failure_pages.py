@@ -136,7 +136,7 @@ def test_one_cause_says_why_it_is_one_and_how_it_ended() -> None:
     assert (cause.category, cause.status_code) == (Category.OVERLOADED, 529)
     assert (cause.count, cause.runs, cause.instances) == (3, 3, 1)
     assert not page.context["is_unnamed"]
-    assert list(page.context["outcomes"].totals) == [3]
+    assert [one.count for one in page.context["outcomes"].heads] == [3]
     [trait] = [one for _, one, _, _ in page.context["traits"] if one.name is Field.OPERATION]
     assert (trait.value, trait.share, trait.baseline) == ("crm", 1.0, 0.25)
     assert 'href="/runs?fingerprint=f00d"' in page.content.decode()
@@ -361,7 +361,7 @@ def test_its_runs_are_told_by_rung_and_its_failures_by_the_outage_they_are_part_
     event = CapacityEvent.objects.get()
     page = signed_in().get("/failures/f00d?range=1h")
     outcomes = page.context["outcomes"]
-    assert dict(zip((word for _, word in outcomes.heads), outcomes.totals, strict=True))["recovered"] == 2
+    assert {one.word: one.count for one in outcomes.heads}["recovered"] == 2
     assert [(sum(numbers), all_) for _, numbers, all_ in outcomes.rows] == [(3, 3), (1, 1)]
     assert [(one.id, count) for one, count in page.context["outages"]] == [(event.pk, 21)]
     assert f"CE-{event.pk}" in text_of(page)

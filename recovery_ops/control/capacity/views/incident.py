@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from events.capacity.arranging import arrangements_of
 from events.capacity.asking import capacity_event, similar_before, struck_beside
-from events.capacity.occurrences import failures_in, place_of_failure
+from events.capacity.occurrences import failures_in
 from events.capacity.rows import OWNER_WORDS, CapacityEventRow
 from events.narrowing import one_of
 from events.pages import fragment_of, render_page
@@ -94,7 +94,7 @@ def _failures(request: HttpRequest, row: CapacityEventRow, environment: str) -> 
     place = place_asked(request, (int, int))
     after = None if place is None else (int(place[0]), int(place[1]))
     read = failures_in(row, environment, limit=_FAILURES + 1, is_oldest_first=is_oldest_first, after=after)
-    shown, cursor = cut(read, place_of_failure, _FAILURES)
+    shown, cursor = cut(read, lambda one: one.place, _FAILURES)
     return {"failures": page(request, shown, after, cursor), "keys": keys_in(shown), "is_oldest_first": is_oldest_first}
 
 

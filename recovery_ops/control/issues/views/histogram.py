@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -9,11 +10,13 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from events import drawing
+from events.deployments.asking import Deployment
 from events.failures.rows import Sample
 from events.moments import US_PER_S, Grid, from_us, to_us
 from events.window import PARAMETERS, SHORTEST, Window
 from events.wording import clock_text, count_text
 from recovery_ops.control.core.pagination import from_the_start
+from recovery_ops.control.dashboard.marks import version_href
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +41,20 @@ class Histogram:
     end_ms: int
 
 
-def histogram_of(request: HttpRequest, sample: Sample, window: Window) -> Histogram:
-    """A bar for each bin of the sample's grid; the first and the last as far as they lie in the window. No query."""
+def histogram_of(
+    request: HttpRequest, sample: Sample, window: Window, deployed: Sequence[Deployment] = ()
+) -> Histogram:
+    """A bar for each bin of the sample's grid, the first and the last as far as they lie in the window; and what was
+    deployed. No query.
+    """
     grid = sample.grid
     counts = counts_of(sample, window)
     spans = [_span(request, window, grid, place, count) for place, count in enumerate(counts)]
     bars = [(span.count, span.href, _words(span, window)) for span in spans]
     return Histogram(
-        drawing=drawing.histogram(bars, label="Failures over time"),
+        drawing=drawing.histogram(
+            bars, label="Failures over time", marks=[_pin(one, grid, window) for one in deployed]
+        ),
         axis=drawing.axis(grid.start, from_us(grid.end_s * US_PER_S)),
         rows=[span for span in reversed(spans) if span.count],
         sentence=_sentence(spans, window),
@@ -63,6 +72,12 @@ def counts_of(sample: Sample, window: Window) -> list[int | None]:
     known_from = max(window.start, window.began or window.start)
     unknown = (to_us(known_from) // US_PER_S - grid.start_s) // grid.bin_s
     return [count if count or place >= unknown else None for place, count in enumerate(sample.bins())]
+
+
+def _pin(told: Deployment, grid: Grid, window: Window) -> tuple[float, str, str]:
+    """Where a deployment stands in the drawing, its address, its words."""
+    share = (to_us(told.at) - grid.start_s * US_PER_S) / ((grid.end_s - grid.start_s) * US_PER_S)
+    return share, version_href(told), f"{clock_text(told.at, today=window.end)}: {told.word} deployed"
 
 
 def _span(request: HttpRequest, window: Window, grid: Grid, place: int, count: int | None) -> Span:

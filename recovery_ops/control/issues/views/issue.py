@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -13,29 +13,36 @@ from django.urls import reverse
 from django.utils import timezone
 
 from events import drawing
-from events.failures.asking import counts_of_agents, fingerprints, occurrences, read_failures, traits
+from events.deployments.asking import deployments
+from events.failures.asking import counts_of_agents, fingerprints, in_words, occurrences, read_failures, traits
+from events.failures.ever import seen_ever
 from events.failures.grouping import SPLIT_FIELDS
-from events.failures.met import RUNS_MOST, newest_ends
+from events.failures.met import RUNS_MOST, Reach, reach_of
 from events.failures.naming import title_of
 from events.failures.rows import Field, Fingerprint, Sample
-from events.failures.sums import instances_in
 from events.issues.fold import is_unnamed
 from events.moments import to_us
+from events.narrowing import one_of
 from events.pages import render_page
 from events.queries.resting_keys import keys_in
 from events.rows import FailureRow
 from events.window import PRESETS, Window, window_in
 from events.wording import category_text, clock_text, count_text
+from recovery_ops.control.core.cursors import cut
+from recovery_ops.control.core.pagination import Page, page, place_asked
+from recovery_ops.control.dashboard.marks import version_href
 from recovery_ops.control.escalations.selectors.by_issue import asked_about
 from recovery_ops.control.issues.models import FailureCase
 from recovery_ops.control.issues.selectors import grouping_by, groupings_in_force, notes_on, standing_of
 from recovery_ops.control.issues.views.facets import BY_INSTANCE, FIELD_WORDS, with_word
+from recovery_ops.control.issues.views.histogram import histogram_of
 from recovery_ops.control.issues.views.occurrences import log_of, occurrence_of
-from recovery_ops.control.issues.views.outside_range import failure_elsewhere
+from recovery_ops.control.issues.views.outside_range import OLDEST, failure_elsewhere, seen_of
 from recovery_ops.control.issues.views.runs import outages_of, outcomes_of
+from recovery_ops.control.issues.views.spread import spread_of
 from recovery_ops.rules.enums import FAMILY_OF
 
-_MOST_RUNS = 50
+_FAILURES = 20
 
 
 def failure(request: HttpRequest, *, environment: str, fingerprint: str) -> HttpResponse:
@@ -50,11 +57,10 @@ def failure(request: HttpRequest, *, environment: str, fingerprint: str) -> Http
     part = sample.of([fingerprint])
     if not part.seen:
         return failure_elsewhere(request, environment, asked_for, grouping=grouping, window=window, now=now)
-    newest = occurrences(environment, part, **span)
-    ends, met = newest_ends(
-        environment, part.kinds, start_us=to_us(window.start), end_us=to_us(window.end), newest=_MOST_RUNS
-    )
-    found = _found(environment, part, window, newest, met)
+    listed = _occurrences(request, environment, part, span)
+    reach = reach_of(environment, part.kinds, start_us=to_us(window.start), end_us=to_us(window.end))
+    found = _found(environment, part, window, listed, reach)
+    runs_href = f"{reverse('runs')}?fingerprint={quote(fingerprint, safe='')}{window.also}"
     parts, split_from = grouping.parts(fingerprint), grouping.split_from(fingerprint)
     case = FailureCase.objects.filter(environment=environment, fingerprint=fingerprint).first()
     context = {
@@ -66,20 +72,23 @@ def failure(request: HttpRequest, *, environment: str, fingerprint: str) -> Http
         "family": FAMILY_OF[found.category].value.replace("_", " "),
         "sentence": _telling(found, window),
         "is_unnamed": is_unnamed(fingerprint),
-        "wordings": Counter(one.message for one in newest if one.message).most_common(3),
+        "wordings": Counter(one.message for one in listed.page.rows if one.message).most_common(3),
         "traits": [
             (FIELD_WORDS[one.name], one, drawing.bullet(one.share), drawing.bullet(one.baseline))
             for one in traits(sample, fingerprint, _agents(request, environment, part, sample, window))
         ],
         "by_instance_href": "" if _is_by_instance(request) else with_word(request, *BY_INSTANCE),
-        "outcomes": outcomes_of(ends, met=met),
+        "outcomes": outcomes_of(reach.runs, runs_href),
         "outages": outages_of(environment, found, part, window),
-        "newest": newest,
-        "keys": keys_in(newest),
-        "one": occurrence_of(request, newest),
+        "failures": listed.page,
+        "is_oldest_first": listed.is_oldest_first,
+        "keys": keys_in(listed.page.rows),
+        "one": occurrence_of(request, listed.page.rows),
         **_log(request, environment, parts),
-        "trend": drawing.spark(found.bins),
-        "runs_href": f"{reverse('runs')}?fingerprint={quote(fingerprint, safe='')}{window.also}",
+        "seen": seen_of(request, seen_ever(environment, fingerprint, grouping)),
+        **_trend(request, environment, part, window),
+        "spread": spread_of(part),
+        "runs_href": runs_href,
         "is_grouped": len(parts) > 1 or bool(split_from),
         "asked_for": asked_for if asked_for != fingerprint else "",
         "standing": standing_of(case, last=found.last, now=now),
@@ -98,20 +107,46 @@ def _log(request: HttpRequest, environment: str, parts: Collection[str]) -> dict
     return {"tab": "log" if is_log else "", "log": log_of(environment, parts) if is_log else []}
 
 
-def _found(environment: str, part: Sample, window: Window, newest: Sequence[FailureRow], met: int) -> Fingerprint:
-    """The issue as its counts, its newest failure and its runs tell it. One query."""
-    [light] = fingerprints(part, start=window.start, end=window.end, before=None)
-    reached = instances_in(environment, to_us(window.start), to_us(window.end), part.kinds)
-    instances = set[int]().union(*reached.values())
-    last = newest[0]
-    return replace(
-        light,
-        message=last.message,
-        error_type=last.error_type,
-        status_code=last.status_code,
-        runs=met,
-        instances=len(instances),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listed:
+    """A page of failures, newest or oldest first; `has_newest`: the newest of all is its first."""
+
+    page: Page[FailureRow]
+    is_oldest_first: bool
+    has_newest: bool
+
+
+def _occurrences(request: HttpRequest, environment: str, part: Sample, span: Mapping[str, Any]) -> _Listed:
+    is_oldest_first = one_of(request.GET, "order", (OLDEST,)) == OLDEST
+    place = place_asked(request, (int, int))
+    after = None if place is None else (int(place[0]), int(place[1]))
+    read = occurrences(environment, part, **span, limit=_FAILURES + 1, is_oldest_first=is_oldest_first, after=after)
+    shown, cursor = cut(read, lambda one: one.place, _FAILURES)
+    return _Listed(
+        page=page(request, shown, after, cursor),
+        is_oldest_first=is_oldest_first,
+        has_newest=after is None and not is_oldest_first,
     )
+
+
+def _trend(request: HttpRequest, environment: str, part: Sample, window: Window) -> dict[str, Any]:
+    """The failures over time beside what was deployed of its services. One query."""
+    services = part.counts(Field.SERVICE)
+    told = deployments(environment, start=window.start, end=window.end)
+    deployed = [(one, version_href(one)) for one in told if one.service in services]
+    trend = histogram_of(request, part, window, [one for one, _ in deployed])
+    return {"trend": trend, "deployed": deployed}
+
+
+def _found(environment: str, part: Sample, window: Window, listed: _Listed, reach: Reach) -> Fingerprint:
+    """The issue as its counts, its newest failure and its runs tell it. No query where that failure is listed."""
+    [light] = fingerprints(part, start=window.start, end=window.end, before=None)
+    if not (listed.has_newest and listed.page.rows):
+        [light] = in_words(environment, part, [light])
+    else:
+        last = listed.page.rows[0]
+        light = replace(light, message=last.message, error_type=last.error_type, status_code=last.status_code)
+    return replace(light, runs=reach.runs.total(), instances=reach.instances)
 
 
 def _is_by_instance(request: HttpRequest) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.utils.safestring import SafeString
@@ -11,65 +11,80 @@ from django.utils.safestring import SafeString
 from events.capacity.asking import capacity_events, parts_struck
 from events.capacity.rows import CapacityEventRow
 from events.drawing import stacked
-from events.failures.met import RUNS_MOST, Ended
+from events.failures.met import RUNS_MOST
 from events.failures.rows import Fingerprint, Sample
 from events.failures.sums import kinds_of, totals_in
 from events.issues.fold import KindName
 from events.moments import Span, to_us
+from events.runs.going import Goes
+from events.runs.narrowing import RECOVERED
 from events.runs.rows import RUNG_WORDS, RUNGS
 from events.runs.struck import COUNTED, Struck
 from events.window import Window
-from events.wording import count_text
 from recovery_ops.control.runs.views.flows import NO_RUNG
 from recovery_ops.rules.enums import RunStatus
 from recovery_ops.rules.incidents.detection import OUTAGE_COUNTS
 
-_OUTCOMES: tuple[tuple[RunStatus | None, str, str], ...] = (
-    (RunStatus.SUCCEEDED, "closed", "recovered"),
-    (RunStatus.DEGRADED, "half_open", "degraded"),
-    (RunStatus.FAILED, "open", "failed"),
-    (RunStatus.STOPPED, "forced_open", "stopped"),
-    (RunStatus.CANCELLED, "unknown", "aborted"),
-    (None, "wait", "running"),
+_OUTCOMES: tuple[tuple[str, str, str, str], ...] = (
+    (RunStatus.SUCCEEDED, "closed", "recovered", RECOVERED),
+    (RunStatus.DEGRADED, "half_open", "degraded", RunStatus.DEGRADED),
+    (RunStatus.FAILED, "open", "failed", RunStatus.FAILED),
+    (RunStatus.STOPPED, "forced_open", "stopped", RunStatus.STOPPED),
+    (RunStatus.CANCELLED, "unknown", "aborted", RunStatus.CANCELLED),
+    ("", "wait", "not ended", Goes.RUNNING),
 )
+"""The status of a run, its pattern and word, and the status that the list of runs is narrowed by."""
 _OUTAGES_MOST = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcomes:
-    """How runs ended by the highest rung that each climbed: a bar for each rung, and the same as a table.
+class Head:
+    """One outcome: how many runs had it, and where they are listed."""
 
-    `heads` are the patterns and words of the outcomes there were, `rows` their counts for each rung and in all.
+    status: str
+    pattern: str
+    word: str
+    count: int
+    href: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcomes:
+    """How runs ended by the highest recovery step of each: a bar for each step, and the same as a table.
+
+    `heads` are the outcomes there were, `rows` their counts for each step and in all; `is_least`: there are more runs.
     """
 
     drawing: SafeString
-    heads: Sequence[tuple[str, str]]
+    heads: Sequence[Head]
     rows: Sequence[tuple[str, Sequence[int], int]]
-    totals: Sequence[int]
-    read: str
+    total: int
+    is_least: bool
     sentence: str
 
 
-def outcomes_of(ends: Iterable[Ended], *, met: int) -> Outcomes | None:
-    """Those of the runs that were read, of so many that met the issue (`RUNS_MOST`: at least); None where none was."""
-    known = {status.value: status for status in RunStatus}
-    counts = Counter((one.level, known.get(one.status)) for one in ends)
-    if not counts:
+def outcomes_of(runs: Counter[tuple[int, str]], runs_href: str) -> Outcomes | None:
+    """Of runs by highest step and status (empty: it goes on), `RUNS_MOST` at most; None where there are none."""
+    if not runs:
         return None
-    there = [one for one in _OUTCOMES if any(status is one[0] for _, status in counts)]
+    there = [one for one in _OUTCOMES if any(status == one[0] for _, status in runs)]
     words = [NO_RUNG, *(RUNG_WORDS[rung] for rung in RUNGS)]
-    levels = sorted({level for level, _ in counts})
-    rows = [(words[level], [counts[level, status] for status, _, _ in there]) for level in levels]
-    read, least = counts.total(), "≥ " if met == RUNS_MOST else ""
-    ended = Counter(status for level, status in counts.elements())
+    levels = sorted({level for level, _ in runs})
+    rows = [(words[level], [runs[level, status] for status, *_ in there]) for level in levels]
+    total = runs.total()
+    ended = [sum(runs[level, status] for level in levels) for status, *_ in there]
+    recovered = sum(count for (_, status), count in runs.items() if status == RunStatus.SUCCEEDED)
     top = max(rows, key=lambda row: sum(row[1]))
     return Outcomes(
-        drawing=stacked(rows, [pattern for _, pattern, _ in there], label="Runs by recovery step"),
-        heads=[(pattern, word) for _, pattern, word in there],
+        drawing=stacked(rows, [pattern for _, pattern, *_ in there], label="Runs by recovery step"),
+        heads=[
+            Head(status=asked, pattern=pattern, word=word, count=count, href=f"{runs_href}&status={asked}")
+            for (_, pattern, word, asked), count in zip(there, ended, strict=True)
+        ],
         rows=[(rung, numbers, sum(numbers)) for rung, numbers in rows],
-        totals=[ended[status] for status, _, _ in there],
-        read=f"newest {read:,} of {least}{met:,} runs" if met > read else count_text(read, "run"),
-        sentence=f"{ended[RunStatus.SUCCEEDED]:,} of {read:,} recovered. {_highest(top[0], sum(top[1]), read)}",
+        total=total,
+        is_least=total == RUNS_MOST,
+        sentence=f"{recovered:,} of {total:,} recovered. {_highest(top[0], sum(top[1]), total)}",
     )
 
 
