@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 LOOKED_AT = {
-    "B105": "empty texts and sentences about passwords; keys and secrets are masked and hashed (docs/threats.md)",
+    "B105": "empty texts and sentences about passwords; keys and secrets are masked and hashed (docs/security.md)",
     "B311": "chance for jitter and demonstrations; keys come from `secrets`",
     "B403": "pickle is refused or read only from ourselves; each load is marked by ruff's S301",
     "B404": "that a program starts others is no weakness; each start has fixed words and no shell (ruff's S602, S605)",
