@@ -160,9 +160,9 @@ def wholes_by_number(
 
 
 def parts_struck(row: CapacityEventRow) -> list[Struck]:
-    """What an event is an outage of, so that its failures and the runs that met them can be told."""
+    """What an event is an outage of, as far as it was read: the runs that met it are those that its row counts."""
     return [
-        Struck(part.provider, part.model, part.operation, part.region, to_us(part.started), to_us(part.last))
+        Struck(part.provider, part.model, part.operation, part.region, to_us(part.started), to_us(part.read_to))
         for part in row.parts or (row,)
     ]
 
@@ -273,7 +273,8 @@ def _wholes(events: Iterable[CapacityEvent], now: datetime, quiet_us: int) -> li
     rows = {}
     for number, group in whole.items():
         parts = [_row(event, now, quiet_us) for event in group]
-        rows[number] = parts[0] if len(parts) == 1 else united(number, parts)
+        counted: Mapping[str, Any] = next((event.counted for event in group if event.pk == number), {})
+        rows[number] = parts[0] if len(parts) == 1 else united(number, parts, counted)
     return list(rows.values())
 
 
@@ -292,7 +293,8 @@ def _row(event: CapacityEvent, now: datetime, quiet_us: int) -> CapacityEventRow
         is_over=to_us(now) - event.last_us > quiet_us,
         owner=owner_of(categories, is_ours=event.is_ours),
         is_read=event.read_us > 0,
-        is_partial=event.is_partial,
+        read_to=from_us(min(event.last_us, event.read_us) if event.read_us else event.last_us),
+        is_partial=False,
         failures=event.failures,
         categories=categories,
         codes=dict(sorted(event.codes.items(), key=lambda item: (-item[1], item[0]))),

@@ -53,6 +53,8 @@ def arrange(environment: str, touched: Iterable[int]) -> None:
         part_of = head(event.pk) if head(event.pk) != event.pk else None
         if event.part_of_id != part_of:
             CapacityEvent.objects.filter(pk=event.pk).update(part_of=part_of)
+            heads_moved = [one for one in (event.pk, event.part_of_id, part_of) if one]
+            CapacityEvent.objects.filter(pk__in=heads_moved).update(counted={})
 
 
 def _merges(environment: str, numbers: Collection[int]) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ class CapacityEvent(models.Model):
     """One outage of one backend in one region: a provider's model, or an operation of which nobody said who answers.
 
     Kept for good, unlike the facts it was made of. The interval only grows; `rules.outages` says how. Numbers are what
-    was read of the facts within it; runs and instances are at least so many where `is_partial`.
+    was read of the facts within it; codes and waits are of the newest failures alone where `is_partial`.
     """
 
     environment = models.CharField(max_length=ENVIRONMENT_CHARS)
@@ -55,6 +55,9 @@ class CapacityEvent(models.Model):
     runs = models.IntegerField(default=0)
     instances = models.IntegerField(default=0)
     services = models.JSONField(default=dict, help_text="How many instances of each service it reached.")
+    counted = models.JSONField(
+        default=dict, help_text="Runs, instances and services of all that is shown as one with it; empty: not counted."
+    )
     peak_per_min = models.IntegerField(default=0)
     peak_us = models.BigIntegerField(default=0, help_text="The beginning of the worst minute.")
     longest_wait_s = models.FloatField(null=True, help_text="The longest Retry-After that was seen.")

@@ -17,16 +17,18 @@ from events.capacity.models import CapacityEvent
 from events.capacity.moves import moves_in, moves_of, opened_in
 from events.capacity.rows import OF_THE_WAY, owner_word
 from events.models import Agent, Fact, MinuteSum
-from events.moments import MINUTE_S, US_PER_S, to_us
+from events.moments import MINUTE_S, US_PER_S, from_us, to_us
 from events.queries.readings import Attributes, number_or_none, text_of, whole_or_none
 from events.queries.sums import FAILED
+from events.runs.selectors import RunFilters, RunList
+from events.runs.struck import Struck
 from recovery_ops.rules.classification.local_network import failed_on_our_side
 from recovery_ops.rules.events import FailureClassified, FallbackActivated
 from recovery_ops.rules.incidents.detection import OUTAGE_COUNTS, OutageBounds
 from recovery_ops.wire import names
 
 READ_MOST = 5_000
-"""Failures read one by one; of more, the counts come from the sums, and runs and instances are "at least" so many."""
+"""Failures read one by one; of more, the counts come from the sums, and codes and waits are of the newest."""
 READ_EVERY_S = 15
 """How far an outage grows before its numbers are read again, while it goes on."""
 OPERATIONS_MOST = 20
@@ -44,20 +46,21 @@ _MINUTE_US = MINUTE_S * US_PER_S
 
 
 def read_reach(environment: str, now: datetime) -> int:
-    """Read the numbers of the events that grew since; return of how many. At most eleven queries each, and where
-    it turns out to be somebody else's than was thought, what says anew which are one."""
+    """Read the numbers of the events that grew since; return of how many. At most fourteen queries each, and where
+    it turns out to be somebody else's than was thought, what says anew which are one. Then count those of wholes."""
     count = 0
     bounds = bounds_of(environment)
     for event in CapacityEvent.objects.filter(environment=environment, merged_into=None, read_us__lt=F("last_us")):
         is_over = to_us(now) - event.last_us > bounds.quiet_s * US_PER_S
         if is_over or event.last_us - event.read_us >= READ_EVERY_S * US_PER_S:
-            numbers = _numbers(event, bounds)
+            numbers = _numbers(event, bounds, now)
             # Only if it is still the event that was read: one that was merged meanwhile is read as a whole.
             same = CapacityEvent.objects.filter(pk=event.pk, started_us=event.started_us, merged_into=None)
             until_us = max(event.follow_until_us, event.last_us + FOLLOWED_S * US_PER_S)
             changes = {"read_us": event.last_us, "follow_until_us": until_us, **numbers}
             before = owner_word(event.categories, is_ours=event.is_ours)
             after = owner_word(numbers["categories"], is_ours=numbers["is_ours"])
+            CapacityEvent.objects.filter(pk=event.part_of_id or event.pk).update(counted={})
             if before == after:
                 count += same.update(**changes)
                 continue
@@ -67,7 +70,50 @@ def read_reach(environment: str, now: datetime) -> int:
             with arranged_by_one(environment):  # whose it is decides what it is one with: both or neither
                 count += same.update(**changes)
                 arrange_between(environment, event.started_us, event.last_us, bounds)
+    _count_wholes(environment, now)
     return count
+
+
+def _count_wholes(environment: str, now: datetime) -> None:
+    """Count what the parts of one have in common once: runs, instances and services. A query, and a few for each."""
+    parts = CapacityEvent.objects.filter(environment=environment, merged_into=None, part_of__counted={})
+    by_head: dict[int, list[CapacityEvent]] = {}
+    for part in parts.exclude(part_of=None).select_related("part_of"):
+        if part.part_of is not None:
+            by_head.setdefault(part.part_of.pk, [part.part_of]).append(part)
+    for head, events in by_head.items():
+        if any(event.read_us == 0 for event in events):
+            continue
+        until = {event.pk: min(event.last_us, event.read_us) for event in events}
+        agents = {agent for event in events for agent in _agents(event, until[event.pk])}
+        counted = {
+            "runs": count_runs(environment, [struck_of(event, until[event.pk]) for event in events], now),
+            "instances": len(agents),
+            "services": _services(agents),
+        }
+        CapacityEvent.objects.filter(pk=head, counted={}).update(counted=counted)
+
+
+def _agents(event: CapacityEvent, until_us: int) -> set[int]:
+    """The instances that its failures until then came from."""
+    told = failures_of(event).filter(at_us__lte=until_us).order_by()
+    return set(told.values_list("agent_id", flat=True).distinct())
+
+
+def _services(agents: Collection[int]) -> dict[str, int]:
+    return _most(Agent.objects.filter(pk__in=agents).values_list("service", flat=True))
+
+
+def struck_of(event: CapacityEvent, until_us: int) -> Struck:
+    """What it is an outage of, until a moment."""
+    return Struck(event.provider, event.model, event.operation, event.region, event.started_us, until_us)
+
+
+def count_runs(environment: str, struck: Sequence[Struck], now: datetime) -> int:
+    """How many runs an outage reached: as many as the list of its runs has. Three queries."""
+    start, end = min(one.first_us for one in struck), max(one.last_us for one in struck)
+    listed = RunList.of(environment, RunFilters(struck=struck), start=from_us(start), end=from_us(end + 1), now=now)
+    return listed.count(None).value
 
 
 def read_anew(environment: str, start_us: int, end_us: int, *, is_thorough: bool) -> int:
@@ -132,32 +178,32 @@ def _within(event: CapacityEvent) -> QuerySet[Fact]:
     return Fact.objects.filter(environment=event.environment, at_us__gte=event.started_us, at_us__lte=event.last_us)
 
 
-def _numbers(event: CapacityEvent, bounds: OutageBounds) -> dict[str, Any]:
+def _numbers(event: CapacityEvent, bounds: OutageBounds, now: datetime) -> dict[str, Any]:
     within = _within(event)
     failed = failures_of(event)
     newest = failed.order_by("-at_us")
     rows = list(
-        newest.values_list(
-            *("operation", "breaker", "run", "agent_id", "category", "is_foreground", "at_us", "attributes")
-        )[:READ_MOST]
+        newest.values_list(*("operation", "breaker", "agent_id", "category", "is_foreground", "at_us", "attributes"))[
+            :READ_MOST
+        ]
     )
-    agents = {row[3] for row in rows}
     is_partial = len(rows) == READ_MOST
+    agents = _agents(event, event.last_us) if is_partial else {row[2] for row in rows}
     is_of_facts = not is_partial or _is_of_facts(event)
     if is_partial:
         counts = _Counts.of_facts(event) if is_of_facts else _Counts.of_sums(event)
     else:
         counts = _Counts()
-        for operation, _, _, _, category, is_foreground, at_us, _ in rows:
+        for operation, _, _, category, is_foreground, at_us, _ in rows:
             counts.add(operation, category, is_foreground=is_foreground, minute=at_us // _MINUTE_US)
     opened = opened_in(event, {row[1] for row in rows} - {""}, within_s=bounds.within_s)
     return counts.numbers() | {
         "is_partial": is_partial,
         "is_counted_by_fact": is_of_facts,
-        "runs": len({row[2] for row in rows} - {""}),
+        "runs": count_runs(event.environment, [struck_of(event, event.last_us)], now),
         "instances": len(agents),
-        "services": _most(Agent.objects.filter(pk__in=agents).values_list("service", flat=True)),
-        **_said([(row[4], _SAID.of(row[7])) for row in rows]),
+        "services": _services(agents),
+        **_said([(row[3], _SAID.of(row[6])) for row in rows]),
         "breakers": opened,
         "moves": _moves(event, opened),
         "fallbacks": _fallbacks(within, counts.operations),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from events.capacity.moves import BreakerMoves, united_moves
 from events.queries.sums import capacity_name
@@ -76,7 +76,11 @@ class AttributionChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityEventRow:
-    """One outage. Numbers are "at least" where `is_partial`, and zero until they have been read (`is_read`)."""
+    """One outage. Numbers are zero until they have been read (`is_read`).
+
+    Of several that are one, runs, instances and services are "at least" until they were counted together
+    (`is_partial`); the peak and the runs that wait are those of the part with most.
+    """
 
     id: int
     name: str
@@ -92,6 +96,8 @@ class CapacityEventRow:
     is_over: bool
     owner: Owner
     is_read: bool
+    read_to: datetime
+    """Its last failure when its numbers were read."""
     is_partial: bool
     failures: int
     categories: Mapping[Category, int]
@@ -167,11 +173,12 @@ class CapacityEventRow:
         return self.spent.cost_usd_of(self.runs)
 
 
-def united(number: int, parts: Sequence[CapacityEventRow]) -> CapacityEventRow:
+def united(number: int, parts: Sequence[CapacityEventRow], counted: Mapping[str, Any]) -> CapacityEventRow:
     """Several events as the one that people say they are.
 
-    A run that met two of them is not counted twice: runs, instances, what they used and how many wait are at least
-    those of the part with most. Nor is what two parts of one operation that were at once saw both.
+    A run that met two of them is not counted twice: `counted` has runs, instances and services of all of them, and
+    until it is there they are at least those of the part with most, as are what they used and how many wait. Nor is
+    what two parts of one operation that were at once saw both.
     """
     ordered = sorted(parts, key=lambda part: part.id)
     worst = max(ordered, key=lambda part: part.peak_per_min)
@@ -190,15 +197,16 @@ def united(number: int, parts: Sequence[CapacityEventRow]) -> CapacityEventRow:
         is_over=all(part.is_over for part in ordered),
         owner=max(ordered, key=lambda part: part.failures).owner,
         is_read=all(part.is_read for part in ordered),
-        is_partial=True,
+        read_to=max(part.read_to for part in ordered),
+        is_partial=not counted,
         failures=sum(part.failures for part in ordered),
         categories=categories,
         codes=_added([part.codes for part in ordered]),
         operations=_added([part.operations for part in ordered]),
         foreground=sum(part.foreground for part in ordered),
-        runs=max(part.runs for part in ordered),
-        instances=max(part.instances for part in ordered),
-        services=_most([part.services for part in ordered]),
+        runs=counted.get("runs") or max(part.runs for part in ordered),
+        instances=counted.get("instances") or max(part.instances for part in ordered),
+        services=counted.get("services") or _most([part.services for part in ordered]),
         peak_per_min=worst.peak_per_min,
         peak_at=worst.peak_at,
         longest_wait_s=max(waits, default=None),

@@ -288,6 +288,13 @@ class Migration(migrations.Migration):
                             "services",
                             models.JSONField(default=dict, help_text="How many instances of each service it reached."),
                         ),
+                        (
+                            "counted",
+                            models.JSONField(
+                                default=dict,
+                                help_text="Runs, instances and services of all that is shown as one with it; empty: not counted.",
+                            ),
+                        ),
                         ("peak_per_min", models.IntegerField(default=0)),
                         ("peak_us", models.BigIntegerField(default=0, help_text="The beginning of the worst minute.")),
                         (

@@ -12,14 +12,16 @@ from urllib.parse import urlencode
 import pytest
 from django.test import Client
 
-from events.capacity.detection import look_back
+from events.capacity.detection import look, look_back
+from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_reach
 from events.seeding import Plan, seed
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.demonstration.history import generate_history
+from recovery_ops.rules.enums import Category
 from tests.support.html import Shown
-from tests.support.pages import signed_in
-from tests.support.stories import NOW
+from tests.support.pages import REASON, signed_in
+from tests.support.stories import NOW, Story, ago, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -101,5 +103,30 @@ def test_incidents_agree_on_list_page_and_api(client: Client) -> None:
         figures = (row.failures, row.instances, row.peak_per_min, row.owner.value)
         assert figures == (page.failures, page.instances, page.peak_per_min, page.owner.value)
         assert figures == (one["failures"], one["instances"], one["peak_per_min"], one["owner"])
-        assert row.runs == one["runs"]
-        assert page.runs == row.runs or (row.is_partial and page.runs > row.runs)
+        detail = client.get(f"/api/v1/capacity/events/{row.id}").json()["event"]
+        assert row.runs == page.runs == one["runs"] == detail["runs"]
+
+
+def test_runs_of_merged_incident_agree_everywhere(client: Client) -> None:
+    """Two backends with a run in common: five runs and three instances, neither the sum nor the most of one."""
+    for provider, runs in (("atlas", ("r-1", "r-2", "r-3")), ("borealis", ("r-3", "r-4", "r-5"))):
+        story, given = Story(), {"category": Category.OVERLOADED, "operation": provider, "provider": provider}
+        for number in range(24):
+            instance = f"{'ab'[number % 2] if provider == 'atlas' else 'bc'[number % 2]}-1"
+            story.tell(failed(**given), at=300 - 3 * number, instance=instance, run=runs[number % 3])
+        story.store()
+    look("dev", NOW)
+    numbers = list(CapacityEvent.objects.filter(provider__in=("atlas", "borealis")).values_list("pk", flat=True))
+    client.post("/capacity/arrange/merge", {"environment": "dev", "reason": REASON, "number": numbers})
+    read_reach("dev", NOW)
+    span, number = query(ago(900), NOW), min(numbers)
+    [row] = [row for row, *_ in client.get(f"/capacity?{span}").context["rows"] if row.id == number]
+    incident = client.get(f"/capacity/{number}")
+    page, told = incident.context["row"], client.get(f"/api/v1/capacity/events/{number}").json()["event"]
+    lines = csv.DictReader(StringIO(client.get(f"/capacity?{span}&format=csv").content.decode("utf-8-sig")))
+    [line] = [line for line in lines if line["event"] == row.number]
+    assert (row.runs, row.instances, row.services, row.is_partial) == (5, 3, {"research": 3}, False)
+    assert (page.runs, page.instances, page.services) == (row.runs, row.instances, row.services)
+    assert (told["runs"], told["instances"], told["is_partial"]) == (5, 3, False)
+    assert (line["runs"], line["instances"]) == ("5", "3")
+    assert incident.context["runs_total"] == len(incident.context["runs"]) == 5

@@ -27,7 +27,8 @@ def _reached_on(row: CapacityEventRow, runs: str) -> str:
     if not row.is_read:
         return "loading"
     least = "≥ " if row.is_partial else ""
-    waiting = f", {count_text(row.waiting, 'run waiting', 'runs waiting')}" if row.waiting else ""
+    most = "≥ " if row.parts else ""  # of several incidents the most in one of them
+    waiting = f", {most}{count_text(row.waiting, 'run waiting', 'runs waiting')}" if row.waiting else ""
     return f"{least}{runs}{count_text(row.instances, 'instance')}{waiting}"
 
 
@@ -93,7 +94,7 @@ def facts_of(row: CapacityEventRow) -> list[OutageFact]:
         OutageFact(
             "waiting",
             "Runs waiting",
-            count_text(row.waiting, "run") if row.waiting else "none",
+            f"{'≥ ' if row.parts else ''}{count_text(row.waiting, 'run')}" if row.waiting else "none",
             row.waiting,
         ),
         OutageFact(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.contrib import messages
@@ -48,7 +47,6 @@ def incident(request: HttpRequest, *, environment: str, number: int) -> HttpResp
         return redirect("capacity-event", number=row.merged_into)
     runs = runs_reached(row, environment, now)
     total = sum(one.count for one in runs.outcomes)
-    row = replace(row, runs=max(row.runs, total))  # what was read of several incidents is the most of one of them
     questions, notes = said_of(environment, row)
     similar = similar_before(row, environment, now=now)
     arrangements = arrangements_of(environment, [row.id, *(one.id for one in row.parts)], with_ended=True)
