@@ -1,7 +1,7 @@
 """The span of time a page looks at: a preset that ends now or two instants, read from the address.
 
-Without a word it is the shortest preset that holds everything there is, six hours at most: a store that is ten minutes
-old would be lost at the edge of them.
+Without a word it is the shortest preset that holds everything there is, six hours at most, from shortly before the
+first event on: a store that is ten minutes old would be lost at the edge of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from events.moments import from_us, to_us
-from events.queries.beginnings import first_sign_of_life
+from events.queries.beginnings import first_receipt_and_event
 from events.scoped import scope_query
 from events.wording import zone_word
 
@@ -34,8 +34,10 @@ SHORTEST = timedelta(minutes=1)
 _REMEMBERED = frozenset({"15m", "1h", "6h"})  # a long range is never restored: it would make every page slow
 PARAMETERS = ("range", "from", "to")
 """What an address asks for a range with."""
+_EMPTY_SHARE = 0.1
+"""As much as this of what the store holds is shown of the time before, where nobody asked for more."""
 _SESSION_KEY = "range"
-_BEGAN_KEY = "began"
+_BEGAN_KEY = "beginnings"
 _RELATIVE = re.compile(r"^now(?:-(\d{1,5})([smhd]))?$")
 _UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -154,12 +156,15 @@ class Window:
     @property
     def title(self) -> str:
         """What a panel that shows it is called."""
+        if self.name and self.length < PRESETS[self.name]:
+            return "Since the first event"
         return _TITLES.get(self.name, "Chosen range")
 
 
 def window_in(request: HttpRequest, environment: str, *, now: datetime) -> Window:
     """The window that a request looks at in an environment. One query in the first request of a session."""
-    return replace(window_of(request, now=now, began=_began(request, environment)), along=scope_query(request))
+    began, first = _beginnings(request, environment)
+    return replace(window_of(request, now=now, began=began, first=first), along=scope_query(request))
 
 
 def carried(request: HttpRequest) -> str:
@@ -175,19 +180,23 @@ def carried(request: HttpRequest) -> str:
     return "" if found.problem else urlencode(asked, safe=":")
 
 
-def _began(request: HttpRequest, environment: str) -> datetime | None:
-    """The first sign of life; kept in the session, because it does not change any more."""
+def _beginnings(request: HttpRequest, environment: str) -> tuple[datetime, datetime] | tuple[None, None]:
+    """The first sign of life, and the first event; kept in the session, because they hardly change any more."""
     kept = request.session.get(_BEGAN_KEY, {})
     if environment not in kept:
-        first = first_sign_of_life(environment)
-        if first is None:
-            return None
-        request.session[_BEGAN_KEY] = kept = {**kept, environment: to_us(first)}
-    return from_us(kept[environment])
+        found = first_receipt_and_event(environment)
+        if found is None:
+            return None, None
+        request.session[_BEGAN_KEY] = kept = {**kept, environment: [to_us(one) for one in found]}
+    began_us, first_us = kept[environment]
+    return from_us(began_us), from_us(first_us)
 
 
-def window_of(request: HttpRequest, *, now: datetime, began: datetime | None = None) -> Window:
-    """The window that a request asks for, else the one of this session, else the default for what `began` then.
+def window_of(
+    request: HttpRequest, *, now: datetime, began: datetime | None = None, first: datetime | None = None
+) -> Window:
+    """The window that a request asks for, else the one of this session, else the default for what `began` then and
+    whose `first` event was then.
 
     `from` and `to` are ISO instants or `now-90m`; `range` is a preset. What cannot be read is named in `problem`.
     """
@@ -196,7 +205,7 @@ def window_of(request: HttpRequest, *, now: datetime, began: datetime | None = N
         if asked in _REMEMBERED and request.session.get(_SESSION_KEY) != asked:
             request.session[_SESSION_KEY] = asked
         return _preset(asked, now, began)
-    fallback = _fallback(request, now, began)
+    fallback = _fallback(request, now, began, first)
     if "from" in request.GET or "to" in request.GET:
         return _chosen(request.GET.get("from", ""), request.GET.get("to", "now"), fallback)
     if asked:
@@ -204,11 +213,19 @@ def window_of(request: HttpRequest, *, now: datetime, began: datetime | None = N
     return fallback
 
 
-def _fallback(request: HttpRequest, now: datetime, began: datetime | None) -> Window:
+def _fallback(request: HttpRequest, now: datetime, began: datetime | None, first: datetime | None) -> Window:
     kept = request.session.get(_SESSION_KEY, "")
     if kept in PRESETS:
         return _preset(kept, now, began)
-    return replace(_preset(default_for(began, now), now, began), is_default=True)
+    window = _preset(default_for(first or began, now), now, began)
+    return replace(window, start=_since(first, window), is_default=True)
+
+
+def _since(first: datetime | None, window: Window) -> datetime:
+    """The start of a window, or shortly before the first event of all where that is later."""
+    if first is None or first > window.end:
+        return window.start
+    return max(window.start, first - max(SHORTEST, (window.end - first) * _EMPTY_SHARE))
 
 
 def default_for(began: datetime | None, now: datetime) -> str:

@@ -109,10 +109,11 @@ def _read(
     environment: str, start: datetime, end: datetime, grid: Grid | None, agents: Collection[int] | None = None
 ) -> Sample:
     whole = Grid(to_us(start) // US_PER_S, max(1, (to_us(end) - to_us(start)) // US_PER_S), 1)
-    return _sample(counts_in(environment, to_us(start), to_us(end), agents=agents, grid=grid), grid or whole)
+    return sample_of(counts_in(environment, to_us(start), to_us(end), agents=agents, grid=grid), grid or whole)
 
 
-def _sample(counted: Mapping[Alike, Failed], grid: Grid) -> Sample:
+def sample_of(counted: Mapping[Alike, Failed], grid: Grid) -> Sample:
+    """What was counted, with the names of its kinds."""
     kinds = kinds_of({alike.kind for alike in counted})
     return Sample(seen=list(_seen(counted, kinds)), grid=grid)
 
@@ -228,7 +229,7 @@ def read_with_before(
     now = Asked(environment=environment, start_us=to_us(start), end_us=to_us(end), grid=grid)
     before = Asked(environment=environment, start_us=to_us(start - length), end_us=to_us(start))
     count_asked([now, before])
-    return grouping.of(_sample(now.found, grid)), _by_cause(grouping.of(_sample(before.found, grid)))
+    return grouping.of(sample_of(now.found, grid)), _by_cause(grouping.of(sample_of(before.found, grid)))
 
 
 def counts_before(environment: str, *, start: datetime, end: datetime, grouping: Grouping = AS_SENT) -> Counter[str]:
@@ -492,9 +493,7 @@ def occurrences(
     is_oldest_first: bool = False,
     after: FailurePlace | None = None,
 ) -> list[FailureRow]:
-    """The newest or the oldest failures of the kinds of a sample, behind a place, in full. Two queries for each 100
-    kinds.
-    """
+    """The newest or oldest failures of a sample's kinds, behind a place, in full. Two queries for each 100 kinds."""
     kinds, span = kinds_of(sample.kinds), (to_us(start), to_us(end))
     found = newest_failures(environment, *span, kinds, limit, is_oldest_first=is_oldest_first, after=after)
     return [failure_row(fact) for fact in found]

@@ -1,27 +1,27 @@
-"""When an issue was seen first and last, of all failures whose sums are kept."""
+"""The failures of a range beside when an issue was seen first and last of all time, as far as sums are kept."""
 
 # ruff: noqa: S608  (only words of our own are put together; every value is a parameter)
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from django.db import connection
-
-from events.failures.asking import KINDS, cause_of
+from events.failures.asking import grid_of, sample_of
 from events.failures.grouping import Grouping
-from events.moments import from_us
+from events.failures.rows import Sample
+from events.failures.sums import Asked, count_asked
+from events.moments import from_us, to_us
 
 _VARIANTS_MOST = 64
 """A kind has at most so many rows in one minute."""
 _EDGE = (
-    "(SELECT {find}({column}) FROM (SELECT {column} FROM events_failuresum s WHERE s.minutes = 1"
-    f" AND s.kind = k.digest ORDER BY s.span {{order}} LIMIT {_VARIANTS_MOST}) edge)"
+    "(SELECT {find}({column}) FROM (SELECT {column} FROM events_failuresum one WHERE one.minutes = 1"
+    f" AND one.kind = named.digest ORDER BY one.span {{order}} LIMIT {_VARIANTS_MOST}) edge)"
 )
 _FIRST = _EDGE.format(find="MIN", column="first_us", order="ASC")
 _LAST = _EDGE.format(find="MAX", column="last_us", order="DESC")
-_NAMED = ", ".join(f"k.{name}" for name in ("fingerprint", *KINDS[1:]))
 
 
 class Ever(NamedTuple):
@@ -31,25 +31,35 @@ class Ever(NamedTuple):
     last: datetime
 
 
-def seen_ever(environment: str, name: str, grouping: Grouping) -> Ever | None:
-    """The first and the last failure that belongs to an issue now; None where none is kept.
+@dataclass(frozen=True, kw_only=True)
+class _AskedEver(Asked):
+    """The first and the last failure of each kind with one of these fingerprints; they are not counted."""
 
-    One query; indexes `failure_kind_by_issue`, `failure_sum_by_kind`.
-    """
-    parts = grouping.parts(name)
-    marks = {*parts, *filter(None, map(grouping.split_from, parts))}
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT {_NAMED}, {_FIRST}, {_LAST} FROM events_failurekind k WHERE k.environment = %s"
-            f" AND k.fingerprint IN ({', '.join(['%s'] * len(marks))})",
-            [environment, *sorted(marks)],
+    fingerprints: frozenset[str]
+
+    def statement(self) -> tuple[str, list[Any]]:
+        """Indexes: `failure_kind_by_issue`, `failure_sum_by_kind`."""
+        among = ", ".join(["%s"] * len(self.fingerprints))
+        edges = (
+            f"SELECT digest AS kind, {_FIRST} AS first_us, {_LAST} AS last_us FROM events_failurekind named"
+            f" WHERE environment = %s AND fingerprint IN ({among})"
         )
-        rows = cursor.fetchall()
-    seen = [
-        (first_us, last_us)
-        for *kind, first_us, last_us in rows
-        if first_us is not None and cause_of(grouping, *kind) == name
-    ]
-    if not seen:
-        return None
-    return Ever(from_us(min(first for first, _ in seen)), from_us(max(last for _, last in seen)))
+        rows = f"SELECT kind, 0, 0, 0, -1, 0, first_us, last_us FROM ({edges}) edges WHERE first_us IS NOT NULL"
+        return rows, [self.environment, *sorted(self.fingerprints)]
+
+
+def read_with_ever(
+    environment: str, name: str, *, start: datetime, end: datetime, grouping: Grouping
+) -> tuple[Sample, Ever | None]:
+    """All failures in [start, end), and the first and last of those of any time that belong to an issue now; None where
+    none is kept. Three queries at most.
+    """
+    parts, span = grouping.parts(name), {"start_us": to_us(start), "end_us": to_us(end)}
+    marks = frozenset([*parts, *filter(None, map(grouping.split_from, parts))])
+    grid = grid_of(start, end)
+    here = Asked(environment=environment, grid=grid, **span)
+    ever = _AskedEver(environment=environment, fingerprints=marks, **span)
+    count_asked([here, ever])
+    its = grouping.of(sample_of(ever.found, grid)).of([name])
+    seen = Ever(from_us(its.first_us), from_us(its.newest.last_us)) if its.seen else None
+    return grouping.of(sample_of(here.found, grid)), seen

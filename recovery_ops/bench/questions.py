@@ -15,10 +15,15 @@ from events.capacity.course import courses
 from events.capacity.occurrences import failures_in, failures_per_bin, first_fallbacks
 from events.degradations.asking import degradations_in
 from events.failures import asking as failures
+from events.failures.ever import read_with_ever
+from events.failures.grouping import AS_SENT
+from events.failures.met import reach_of
 from events.failures.mixing import mixes
+from events.failures.rows import Sample
 from events.failures.unknown import unknown_causes
+from events.moments import to_us
 from events.queries.backends import known_backends
-from events.queries.beginnings import first_sign_of_life
+from events.queries.beginnings import first_receipt_and_event, first_sign_of_life
 from events.queries.breakers import (
     counts_among,
     providers_of,
@@ -152,6 +157,11 @@ def _lists(place: Place, span: dict[str, Any]) -> Iterator[_Asked]:
     yield "reach of causes", lambda: failures.with_reach(environment, sample, shown, **span)
     yield "what became of their runs", lambda: mixes(environment, sample, most, **span)
     yield "failures by instance", lambda: failures.counts_of_agents(environment, sample, **span)
+    yield (
+        "causes of failures, and when one was seen first",
+        lambda: read_with_ever(environment, next(iter(most), ""), **span, grouping=AS_SENT),
+    )
+    yield "reach of a cause", lambda: _reach(environment, sample.of(most[:1]), span)
     yield "newest failures of a cause", lambda: failures.occurrences(environment, sample.of(most[:1]), **span)
     for show in runs.Show:
         listed = runs.RunList.of(environment, runs.RunFilters(show=show), **span, now=place.now)
@@ -164,6 +174,11 @@ def _lists(place: Place, span: dict[str, Any]) -> Iterator[_Asked]:
 
 def _rows(listed: runs.RunList) -> Any:
     return listed.page().rows
+
+
+def _reach(environment: str, part: Sample, span: dict[str, Any]) -> Any:
+    start_us, end_us = to_us(span["start"]), to_us(span["end"])
+    return reach_of(environment, part.kinds, start_us=start_us, end_us=end_us) if part.kinds else None
 
 
 def _evidence(environment: str, breaker: str, span: dict[str, Any]) -> Any:
@@ -208,6 +223,7 @@ def _standing(place: Place) -> Iterator[_Asked]:
     yield "capacity failures of four weeks", lambda: capacity_week(environment, end=now)
     yield "recoveries", lambda: two_spans(environment, last=today_of(now), days=30)
     yield "first sign of life", lambda: first_sign_of_life(environment)
+    yield "first event", lambda: first_receipt_and_event(environment)
     yield from _of_instances(place)
     yield from _of_one_event(place)
     span: dict[str, Any] = {"start": now - timedelta(hours=1), "end": now}

@@ -10,7 +10,9 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from events.failures.asking import grid_of, read_with_before
+from events.failures.asking import grid_of, read_failures, read_with_before
+from events.failures.ever import read_with_ever
+from events.failures.grouping import AS_SENT
 from events.failures.met import reach_of, runs_met
 from events.failures.sums import counts_in, instances_in, kinds_of, newest_failures, totals_in
 from events.issues.fold import Variant
@@ -111,6 +113,24 @@ def test_counts_of_any_range_equal_a_recount(
     sample, before = read_with_before("dev", start=from_us(start_us), end=from_us(end_us))
     assert sample.total == len(inside)
     assert before.total() == sum(2 * start_us - end_us <= one[4] < start_us for one in history)
+
+
+def test_first_and_last_are_of_any_time(engine: str) -> None:
+    clear()
+    moments = [NOW_US - ago_s * 1_000_000 for ago_s in (5, 5_000, 5_001, 900_000)]
+    deliver([("a-1", Category.TIMEOUT, at_us % 2 == 0, "", at_us) for at_us in moments])
+    deliver([("a-1", Category.RATE_LIMITED, True, "", NOW_US - 950_000_000_000)])
+    [name] = {one.fingerprint for one in read_failures("dev", **_span(60, 0)).seen}
+    for span in (_span(60, 0), _span(7_000, 4_000), _span(40, 30)):
+        sample, ever = read_with_ever("dev", name, **span, grouping=AS_SENT)
+        assert ever == (from_us(min(moments)), from_us(max(moments)))
+        assert sample == read_failures("dev", **span)
+    assert read_with_ever("dev", "no such cause", **_span(60, 0), grouping=AS_SENT)[1] is None
+    assert read_with_ever("prod", name, **_span(60, 0), grouping=AS_SENT)[1] is None
+
+
+def _span(since_s: int, until_s: int) -> dict[str, Any]:
+    return {"start": from_us(NOW_US - since_s * 1_000_000), "end": from_us(NOW_US - until_s * 1_000_000)}
 
 
 def test_runs_that_met_a_kind_are_counted_once(engine: str) -> None:

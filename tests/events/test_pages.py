@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from events import views
 from events.pages import with_tag
 from events.window import LONGEST, PRESETS, Window, carried, window_in, window_of
-from recovery_ops.rules.enums import State
+from recovery_ops.rules.enums import Category, State
 from tests.support.stories import NOW, Story, counted, failed, heartbeat, moved
 
 
@@ -67,6 +67,30 @@ def test_without_a_word_it_is_the_shortest_that_holds_everything_and_six_hours_a
 ) -> None:
     found = window("", began=NOW - age)
     assert (found.name, found.is_default) == (name, True)
+
+
+@pytest.mark.parametrize(
+    ("age", "length"),
+    [
+        (timedelta(minutes=5), timedelta(minutes=6)),
+        (timedelta(minutes=60), timedelta(minutes=60)),
+        (timedelta(minutes=61), timedelta(minutes=67, seconds=6)),
+        (timedelta(hours=7), timedelta(hours=6)),
+    ],
+)
+def test_default_begins_shortly_before_first_event(age: timedelta, length: timedelta) -> None:
+    first = NOW - age
+    assert window_of(asked(""), now=NOW, began=NOW, first=first).length == length
+    assert window_of(asked("range=6h"), now=NOW, began=NOW, first=first).length == timedelta(hours=6)
+
+
+@pytest.mark.django_db
+def test_default_holds_what_came_late() -> None:
+    told = failed(Category.TIMEOUT, "crm", fingerprint="f00d")
+    Story().tell(heartbeat(), at=60).tell(told, at=1500, received=50, instance="offline").store()
+    found = window_in(asked(""), "dev", now=NOW)
+    assert found.start < NOW - timedelta(seconds=1500)
+    assert (found.length < timedelta(minutes=30), found.began) == (True, NOW - timedelta(seconds=60))
 
 
 def test_before_anybody_reported_it_is_six_hours() -> None:

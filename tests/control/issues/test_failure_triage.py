@@ -326,7 +326,7 @@ def runs_of(cause: str) -> set[str]:
     """The runs to which the page of a cause leads."""
     client = signed_in(Role.RESPONDER)
     page = client.get(f"/failures/{quote(cause, safe='')}?range=1h").content.decode()
-    [href] = re.findall(r'href="(/runs\?fingerprint=[^"]+)">', page)
+    [href] = re.findall(r'href="(/runs\?fingerprint=[^"]+)">Show', page)
     return set(re.findall(r'data-key="run-([^"]+)"', client.get(unescape(href)).content.decode()))
 
 

@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from events import drawing
 from events.deployments.asking import deployments
-from events.failures.asking import counts_of_agents, fingerprints, in_words, occurrences, read_failures, traits
-from events.failures.ever import seen_ever
+from events.failures.asking import counts_of_agents, fingerprints, in_words, occurrences, traits
+from events.failures.ever import read_with_ever
 from events.failures.grouping import SPLIT_FIELDS
 from events.failures.met import RUNS_MOST, Reach, reach_of
 from events.failures.naming import title_of
@@ -53,10 +53,10 @@ def failure(request: HttpRequest, *, environment: str, fingerprint: str) -> Http
     grouping = grouping_by(rules)
     asked_for, fingerprint = fingerprint, grouping.head(fingerprint)
     span: dict[str, Any] = {"start": window.start, "end": window.end}
-    sample = grouping.of(read_failures(environment, **span))
+    sample, ever = read_with_ever(environment, fingerprint, **span, grouping=grouping)
     part = sample.of([fingerprint])
     if not part.seen:
-        return failure_elsewhere(request, environment, asked_for, grouping=grouping, window=window, now=now)
+        return failure_elsewhere(request, environment, asked_for, grouping=grouping, window=window, now=now, ever=ever)
     listed = _occurrences(request, environment, part, span)
     reach = reach_of(environment, part.kinds, start_us=to_us(window.start), end_us=to_us(window.end))
     found = _found(environment, part, window, listed, reach)
@@ -85,7 +85,7 @@ def failure(request: HttpRequest, *, environment: str, fingerprint: str) -> Http
         "keys": keys_in(listed.page.rows),
         "one": occurrence_of(request, listed.page.rows),
         **_log(request, environment, parts),
-        "seen": seen_of(request, seen_ever(environment, fingerprint, grouping)),
+        "seen": seen_of(request, ever),
         **_trend(request, environment, part, window),
         "spread": spread_of(part),
         "runs_href": runs_href,

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 from django.http import Http404, HttpRequest, HttpResponse
 
 from events.empties import none_in
-from events.failures.ever import Ever, seen_ever
+from events.failures.ever import Ever
 from events.failures.grouping import Grouping
 from events.failures.naming import called_lately, cause_title
 from events.pages import render_page
@@ -49,15 +49,15 @@ def failure_elsewhere(
     grouping: Grouping,
     window: Window,
     now: datetime,
+    ever: Ever | None,
 ) -> HttpResponse:
-    """What is known of a cause that did not fail in the window. 404 for one that nobody ever met."""
+    """What is known of a cause that did not fail in the window but `ever` before or after. 404 for one never met."""
     name = grouping.head(asked_for)
     parts = grouping.parts(name)
     case = FailureCase.objects.filter(environment=environment, fingerprint=name).first()
     notes = notes_on(environment, parts)
     called = called_lately(environment, parts, now=now)
     is_told_of = case or notes or called or len(parts) > 1 or grouping.split_from(name)
-    ever = seen_ever(environment, name, grouping)
     if not is_told_of and ever is None:
         raise Http404(f"Issue {name[:80]} does not exist in {environment}.")
     is_log = request.GET.get("tab") == "log"
