@@ -9,60 +9,52 @@ from typing import Any
 
 from csp.constants import NONCE, NONE, SELF
 
-from recovery_ops.server import environment
+from recovery_ops.server import environment, variables
 from recovery_ops.server import oidc_environment as single_sign_on
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("RECOVERY_OPS_DATA") or BASE_DIR / ".data").expanduser().absolute()
 
 # -- What the product itself reads ----------------------------------------------------------------------------------
-HOST = os.environ.get("RECOVERY_OPS_HOST") or "127.0.0.1"
-PORT = environment.number("RECOVERY_OPS_PORT", default=8000, least=0, most=65535)
+HOST = variables.text("RECOVERY_OPS_HOST")
+PORT = variables.number("RECOVERY_OPS_PORT")
 OTLP_PORT: int | None = None  # a listener for facts alone, beside the console's own port, which always takes them
 if os.environ.get("RECOVERY_OPS_OTLP_PORT"):
-    OTLP_PORT = environment.number("RECOVERY_OPS_OTLP_PORT", default=4318, least=0, most=65535)
-NO_DEMO = environment.flag("RECOVERY_OPS_NO_DEMO")
-TLS = environment.flag("RECOVERY_OPS_TLS")
-ENVIRONMENT = os.environ.get("RECOVERY_OPS_ENVIRONMENT") or "dev"
+    OTLP_PORT = variables.number("RECOVERY_OPS_OTLP_PORT")
+NO_DEMO = variables.flag("RECOVERY_OPS_NO_DEMO")
+TLS = variables.flag("RECOVERY_OPS_TLS")
+ENVIRONMENT = variables.text("RECOVERY_OPS_ENVIRONMENT")
 DEMO_ENVIRONMENT = "demo"  # generated traffic, apart from every environment of the user's own
-BROKER_URL = os.environ.get("RECOVERY_OPS_BROKER_URL") or "memory://"
+BROKER_URL = variables.text("RECOVERY_OPS_BROKER_URL")
 # `memory://` lives inside one process, so worker and scheduler have to live there too.
 EMBEDDED = BROKER_URL.startswith("memory:")
 WAKE_URL = environment.wake_url(os.environ.get("RECOVERY_OPS_WAKE_URL", ""))
 """A Redis through which processes wake each other, where the database is not to (a pooler in between loses LISTEN)."""
 HEARTBEAT_S = 15
 UNREACHABLE_AFTER_S = 45
-OTLP_MAX_BODY_BYTES = environment.number("RECOVERY_OPS_OTLP_MAX_BODY_BYTES", default=2**26, least=2**16, most=2**30)
+OTLP_MAX_BODY_BYTES = variables.number("RECOVERY_OPS_OTLP_MAX_BODY_BYTES")
 MOST_NAMES = {
-    kind: environment.number(f"RECOVERY_OPS_MOST_{kind.upper()}S", default=default, least=10, most=10**6)
-    for kind, default in {
-        "operation": 2000,
-        "breaker": 1000,
-        "source": 500,
-        "provider": 100,
-        "model": 500,
-        "region": 200,
-        "service": 1000,
-        "instance": 20_000,
-        "version": 5000,
-        "fingerprint": 10_000,
-    }.items()
+    kind: variables.number(f"RECOVERY_OPS_MOST_{kind.upper()}S")
+    for kind in (
+        *("operation", "breaker", "source", "provider", "model"),
+        *("region", "service", "instance", "version", "fingerprint"),
+    )
 }
 """How many names of a kind an environment may have; further ones are one, `(other)`."""
 KEY_REQUESTS_PER_S = {
-    "read": environment.number("RECOVERY_OPS_API_REQUESTS_PER_S", default=50, least=0, most=10**6),
-    "act": environment.number("RECOVERY_OPS_API_REQUESTS_PER_S", default=50, least=0, most=10**6),
-    "settings": environment.number("RECOVERY_OPS_API_REQUESTS_PER_S", default=50, least=0, most=10**6),
-    "admin": environment.number("RECOVERY_OPS_API_REQUESTS_PER_S", default=50, least=0, most=10**6),
-    "desired": environment.number("RECOVERY_OPS_DESIRED_REQUESTS_PER_S", default=500, least=0, most=10**6),
+    "read": variables.number("RECOVERY_OPS_API_REQUESTS_PER_S"),
+    "act": variables.number("RECOVERY_OPS_API_REQUESTS_PER_S"),
+    "settings": variables.number("RECOVERY_OPS_API_REQUESTS_PER_S"),
+    "admin": variables.number("RECOVERY_OPS_API_REQUESTS_PER_S"),
+    "desired": variables.number("RECOVERY_OPS_DESIRED_REQUESTS_PER_S"),
     "wall": 5,
-    "ingest": environment.number("RECOVERY_OPS_INGEST_REQUESTS_PER_S", default=0, least=0, most=10**6),
+    "ingest": variables.number("RECOVERY_OPS_INGEST_REQUESTS_PER_S"),
 }
 """How often one key may ask one process, by scope, where the key has no limit of its own; 0: without a limit."""
-STREAMS_PER_KEY = environment.number("RECOVERY_OPS_STREAMS_PER_KEY", default=4000, least=1, most=10**6)
+STREAMS_PER_KEY = variables.number("RECOVERY_OPS_STREAMS_PER_KEY")
 """How many streams of the desired state one key may have open with one process; the next is answered 429."""
-KEEP_REPLAYS_DAYS = environment.number("RECOVERY_OPS_KEEP_REPLAYS_DAYS", default=90, least=1, most=3650)
-KEEP_EXPORTS_DAYS = environment.number("RECOVERY_OPS_KEEP_EXPORTS_DAYS", default=7, least=1, most=90)
+KEEP_REPLAYS_DAYS = variables.number("RECOVERY_OPS_KEEP_REPLAYS_DAYS")
+KEEP_EXPORTS_DAYS = variables.number("RECOVERY_OPS_KEEP_EXPORTS_DAYS")
 PUBLIC_URL = environment.public_url(default=f"http://{HOST}:{PORT}")
 """Where people reach the console: what links in messages begin with."""
 PUBLIC_URL_IS_SAID = bool(os.environ.get("RECOVERY_OPS_PUBLIC_URL"))
@@ -70,7 +62,7 @@ NOTIFY_HOSTS = environment.words("RECOVERY_OPS_NOTIFY_HOSTS")
 """Hosts (or host:port) that messages may go to although they are in our own network, also without TLS."""
 NOTIFY_LOOK_UP_S = 3.0
 """How long whoever saves an address waits for its name to be looked up; 0 leaves that to the sending."""
-NOTIFY_LEASE_S = environment.number("RECOVERY_OPS_NOTIFY_LEASE_S", default=60, least=12, most=3600)
+NOTIFY_LEASE_S = variables.number("RECOVERY_OPS_NOTIFY_LEASE_S")
 """After so long without a word a worker that had a message is taken for dead; longer than any exchange takes."""
 METRICS_TOKEN = environment.shared_secret("RECOVERY_OPS_METRICS_TOKEN")
 """What opens /metrics; empty: there are none."""
@@ -80,22 +72,22 @@ OTLP_EXPORT_URL = environment.http_url("RECOVERY_OPS_OTLP_EXPORT_URL")
 """The collector that the console's own metrics and traces are pushed to; empty: none."""
 DEAD_MAN_URL = environment.http_url("RECOVERY_OPS_DEAD_MAN_URL")
 """What is pinged while all is well; empty: nothing."""
-WEB_THREADS = environment.number("RECOVERY_OPS_WEB_THREADS", default=8, least=1, most=64)
+WEB_THREADS = variables.number("RECOVERY_OPS_WEB_THREADS")
 
 # -- Signing in -------------------------------------------------------------------------------------------------------
 SINGLE_SIGN_ON = single_sign_on.provider(os.environ)
-PASSWORD_SIGN_IN = environment.flag("RECOVERY_OPS_PASSWORDS", default=True)
+PASSWORD_SIGN_IN = variables.flag("RECOVERY_OPS_PASSWORDS")
 """Whether passwords let anybody in but the accounts that break glass."""
-SECOND_FACTOR_REQUIRED = environment.flag("RECOVERY_OPS_SECOND_FACTOR")
+SECOND_FACTOR_REQUIRED = variables.flag("RECOVERY_OPS_SECOND_FACTOR")
 """Whether somebody who signs in with a password alone has to add a second factor before anything else."""
-SESSION_IDLE_S = environment.number("RECOVERY_OPS_SESSION_IDLE_MINUTES", default=720, least=5, most=43_200) * 60
-SESSION_LONGEST_S = environment.number("RECOVERY_OPS_SESSION_HOURS", default=168, least=1, most=2160) * 3600
-FRESH_SIGN_IN_S = environment.number("RECOVERY_OPS_FRESH_SIGN_IN_MINUTES", default=15, least=1, most=1440) * 60
+SESSION_IDLE_S = variables.number("RECOVERY_OPS_SESSION_IDLE_MINUTES") * 60
+SESSION_LONGEST_S = variables.number("RECOVERY_OPS_SESSION_HOURS") * 3600
+FRESH_SIGN_IN_S = variables.number("RECOVERY_OPS_FRESH_SIGN_IN_MINUTES") * 60
 """How long after signing in somebody may do what asks for a fresh sign-in."""
 
 # -- Django -----------------------------------------------------------------------------------------------------------
 SECRET_KEY = environment.secret_key(DATA_DIR)
-DEBUG = environment.flag("RECOVERY_OPS_DEBUG")
+DEBUG = variables.flag("RECOVERY_OPS_DEBUG")
 ALLOWED_HOSTS = environment.words("RECOVERY_OPS_HOSTS") or ["localhost", "127.0.0.1", "[::1]"]
 ROOT_URLCONF = "recovery_ops.urls"
 APPEND_SLASH = False  # an API never redirects
@@ -188,7 +180,7 @@ EMAIL_USE_SSL, EMAIL_USE_TLS = EMAIL.is_tls, EMAIL.is_starttls
 EMAIL_TIMEOUT = 10
 MAIL_ROUTES: dict[str, tuple[str, int]] = {}
 """Mail servers (host, port) of single domains, without TLS: what only the demonstration's own mailbox takes."""
-DEFAULT_FROM_EMAIL = os.environ.get("RECOVERY_OPS_MAIL_FROM") or "recovery-ops@localhost"
+DEFAULT_FROM_EMAIL = variables.text("RECOVERY_OPS_MAIL_FROM")
 
 # -- Who is asking ----------------------------------------------------------------------------------------------------
 LOGIN_URL = "/sign-in"

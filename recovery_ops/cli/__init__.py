@@ -1,9 +1,9 @@
-"""The operator's command line: looks at a console and rules its breakers over HTTP, with a key of scopes read and act.
+"""Command line for operators: reads and changes a console over HTTP, with a key that has `read` and `act`.
 
     RECOVERY_OPS_URL=http://127.0.0.1:8000 RECOVERY_OPS_KEY=… recovery-ops trip search_web --reason "…"
 
-Exit codes: 0 done, 1 refused, 2 misused, 3 no answer, 4 not applied everywhere within `--wait`,
-5 waits for a second person.
+Exit codes: 0 done, 1 rejected, 2 invalid arguments, 3 no answer, 4 not applied everywhere within `--wait`,
+5 waits for a second approver.
 """
 
 from __future__ import annotations
@@ -217,14 +217,14 @@ def _carried_out(
 def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="recovery-ops", description=(__doc__ or "").partition("\n")[0])
     url = environ.get("RECOVERY_OPS_URL") or DEFAULT_URL
-    parser.add_argument("--url", default=url, help="the console's address (RECOVERY_OPS_URL)")
+    parser.add_argument("--url", default=url, help="address of the console (RECOVERY_OPS_URL)")
     key = environ.get("RECOVERY_OPS_KEY", "")
-    parser.add_argument("--key", default=key, help="better in RECOVERY_OPS_KEY: other users see what is typed here")
+    parser.add_argument("--key", default=key, help="key (RECOVERY_OPS_KEY is safer: other users can see arguments)")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("status", help="what does not flow, who reports, and who obeys the newest revision")
-    tail = verbs.add_parser("tail", help="what people and the console did, from the audit log")
+    verbs.add_parser("status", help="problems now, reporting instances, and progress of the newest revision")
+    tail = verbs.add_parser("tail", help="newest entries of the audit log")
     add_paging(tail, 20)
-    tail.add_argument("-f", "--follow", action="store_true", help="go on, until Ctrl-C")
+    tail.add_argument("-f", "--follow", action="store_true", help="follow until Ctrl-C")
     acts.add_words(verbs, _seconds)
     accounts.add_words(verbs)
     looking.add_words(verbs)

@@ -10,34 +10,34 @@ from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
 
 _PATH = "/api/v1/accounts"
 _WHOLE = {
-    "reset": "give another password; it is said once, alone on the last line",
-    "disable": "lock somebody out, and end their sessions",
-    "enable": "let somebody in again",
+    "reset": "create a new password; it is on the last line, once",
+    "disable": "disable an account and end its sessions",
+    "enable": "enable an account",
 }
 
 
 def add_words(verbs: Any) -> None:
     """The verb `accounts` and what can be done with one."""
-    accounts = verbs.add_parser("accounts", help="who may come in: list, create, role … (a key of scope admin)")
+    accounts = verbs.add_parser("accounts", help="users: list, create, role … (needs a key with `admin`)")
     words = accounts.add_subparsers(dest="word", required=True)
-    add_paging(words.add_parser("list", help="who may come in, and with which role"))
-    words.add_parser("show", help="one account").add_argument("number", type=int, help="see list")
-    create = words.add_parser("create", help="make an account; its password is said once, alone on the last line")
+    add_paging(words.add_parser("list", help="accounts and roles"))
+    words.add_parser("show", help="one account").add_argument("number", type=int, help="number in `list`")
+    create = words.add_parser("create", help="create an account; its password is on the last line, once")
     create.add_argument("name")
-    give = words.add_parser("role", help="give a role, in place of the one held there")
-    take = words.add_parser("take-role", help="take the role away")
+    give = words.add_parser("role", help="grant a role; it replaces the one there")
+    take = words.add_parser("take-role", help="remove a role")
     whole = [words.add_parser(word, help=brief) for word, brief in _WHOLE.items()]
     for one in (give, take, *whole):
-        one.add_argument("number", type=int, help="see list")
+        one.add_argument("number", type=int, help="number in `list`")
     for one in (create, give):
         one.add_argument("--role", required=True, help="viewer, responder, operator, editor, approver, admin")
     for one in (give, take):
-        one.add_argument("--group", help="for this group of agents alone")
+        one.add_argument("--group", help="only for this group of agents")
     for one in (create, give, take):
-        one.add_argument("--everywhere", action="store_true", help="in every environment")
+        one.add_argument("--everywhere", action="store_true", help="in all environments")
     for one in (create, give, take, *whole):
-        one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
-        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+        one.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:

@@ -16,13 +16,13 @@ _EVERYBODY = "/api/v1/status"
 """Who obeys the newest revision, of all."""
 _MOST_NAMED = 6
 _VERBS = (
-    ("trip", "hold breakers open for a time"),
-    ("disable", "let every call pass for a time"),
-    ("observe", "let every call pass for a time, and record what the rules would have refused"),
-    ("extend", "let an override end later"),
-    ("release", "end the override that rests on it"),
-    ("reset", "close it with a fresh window; on many instances in steps"),
-    ("probe", "let one call through now, to see whether it is well again"),
+    ("trip", "force breakers open"),
+    ("disable", "disable breakers: every call passes"),
+    ("observe", "set breakers to metrics only: every call passes, rejections are only recorded"),
+    ("extend", "extend an override"),
+    ("release", "clear an override"),
+    ("reset", "reset a breaker; on many instances in steps"),
+    ("probe", "send one probe through an open breaker now"),
 )
 _OF_SHEDDING = ("confirm", "break_glass")
 _IMPOSING = ("trip", "disable", "observe")
@@ -34,44 +34,44 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     """The verbs for breakers, and `shed`; `seconds` reads a length of time."""
     for verb, brief in _VERBS:
         one = verbs.add_parser(verb, help=brief)
-        one.add_argument("breaker", nargs="+", help="a name; several are done one by one")
+        one.add_argument("breaker", nargs="+", help="name of a breaker; several are allowed")
         _add_why(one)
         for part in _PARTS:
             one.add_argument(f"--{part}", help=f"only this {part}")
-        one.add_argument("--wait", type=seconds, default=0, metavar="TIME", help="wait so long for the agents")
+        one.add_argument(
+            "--wait", type=seconds, default=0, metavar="TIME", help="longest wait until all agents have applied it: 30s"
+        )
         if verb in (*_IMPOSING, "extend"):
             _add_glass(one)
-            one.add_argument("--for", dest="expires_in_s", type=seconds, metavar="TIME", help="30m, 2h …; else 1h")
+            one.add_argument(
+                "--for", dest="expires_in_s", type=seconds, metavar="TIME", help="duration: 30m, 2h … (1h)"
+            )
         if verb in _IMPOSING:
-            one.add_argument("--in", dest="starts_in_s", type=seconds, metavar="TIME", help="begin later: 30m, 2h …")
-            one.add_argument("--ahead", action="store_true", help="also for a breaker that nobody has reported yet")
+            one.add_argument("--in", dest="starts_in_s", type=seconds, metavar="TIME", help="start later: 30m, 2h …")
+            one.add_argument("--ahead", action="store_true", help="allow a breaker that no instance has reported yet")
             _add_confirm(one)
-    shed = verbs.add_parser("shed", help="let less important work fail fast in the whole environment, for a time")
-    shed.add_argument("--least", default="critical", help="the least importance that passes (critical)")
-    shed.add_argument("--for", dest="expires_in_s", type=seconds, metavar="TIME", help="30m, 2h …; else 1h")
-    shed.add_argument("--in", dest="starts_in_s", type=seconds, metavar="TIME", help="begin later: 30m, 2h …")
-    shed.add_argument("--extend", action="store_true", help="let what is shed go on, for so long from now")
-    shed.add_argument("--off", action="store_true", help="let everything pass again")
+    shed = verbs.add_parser("shed", help="start, extend or stop load shedding")
+    shed.add_argument("--least", default="critical", help="lowest priority that passes (critical)")
+    shed.add_argument("--for", dest="expires_in_s", type=seconds, metavar="TIME", help="duration: 30m, 2h … (1h)")
+    shed.add_argument("--in", dest="starts_in_s", type=seconds, metavar="TIME", help="start later: 30m, 2h …")
+    shed.add_argument("--extend", action="store_true", help="new duration from now")
+    shed.add_argument("--off", action="store_true", help="stop load shedding")
     _add_why(shed)
     _add_confirm(shed)
     _add_glass(shed)
 
 
 def _add_why(one: argparse.ArgumentParser) -> None:
-    one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
-    one.add_argument("--dry-run", action="store_true", help="check everything, say what it would touch")
+    one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+    one.add_argument("--dry-run", action="store_true", help="check and show the impact; change nothing")
 
 
 def _add_glass(one: argparse.ArgumentParser) -> None:
-    one.add_argument(
-        "--break-glass", action="store_true", help="alone, where it takes two persons; it is reviewed afterwards"
-    )
+    one.add_argument("--break-glass", action="store_true", help="apply without the second approver; reviewed later")
 
 
 def _add_confirm(one: argparse.ArgumentParser) -> None:
-    one.add_argument(
-        "--confirm", metavar="NAME", help="what would have to be typed where it reaches everybody; for scripts"
-    )
+    one.add_argument("--confirm", metavar="NAME", help="repeated name, where the reach is wide; for scripts")
 
 
 def act(console: Asking, options: argparse.Namespace, say: Say, sleep: Callable[[float], None], ask: Ask | None) -> int:

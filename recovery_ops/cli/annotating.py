@@ -15,26 +15,26 @@ _PATH = "/api/v1/annotations"
 
 def add_words(verbs: Any) -> None:
     """The verbs `annotate` and `annotations`."""
-    note = verbs.add_parser("annotate", help="note something on the time axis: a deploy, a maintenance")
-    note.add_argument("note", help="what people read there: 'deploy 2.8.1'")
-    note.add_argument("--at", metavar="MOMENT", help="in ISO 8601 (now)")
+    note = verbs.add_parser("annotate", help="add an annotation to the time axis")
+    note.add_argument("note", help="text: 'deploy 2.8.1'")
+    note.add_argument("--at", metavar="MOMENT", help="time, ISO 8601 (now)")
     lasts = note.add_mutually_exclusive_group()
-    lasts.add_argument("--until", metavar="MOMENT", help="it lasts until then")
-    lasts.add_argument("--goes-on", action="store_true", help="it lasts until `annotations end`")
-    note.add_argument("--operation", help="the breaker that it is about")
-    note.add_argument("--tag", action="append", default=[], dest="tags", help="as often as needed")
-    annotations = verbs.add_parser("annotations", help="what was noted on the time axis: list, end, remove")
+    lasts.add_argument("--until", metavar="MOMENT", help="end, ISO 8601")
+    lasts.add_argument("--goes-on", action="store_true", help="no end until `annotations end`")
+    note.add_argument("--operation", help="its breaker")
+    note.add_argument("--tag", action="append", default=[], dest="tags", help="may be repeated")
+    annotations = verbs.add_parser("annotations", help="annotations: list, end, remove")
     words = annotations.add_subparsers(dest="word", required=True)
-    listed = words.add_parser("list", help="those of the last day, the newest first")
+    listed = words.add_parser("list", help="newest of the last 24 h")
     add_paging(listed)
-    listed.add_argument("--tag", help="only those with this tag")
-    for name, told in (("from", "a moment in ISO 8601 (a day ago)"), ("to", "a moment in ISO 8601 (now)")):
+    listed.add_argument("--tag", help="only this tag")
+    for name, told in (("from", "start, ISO 8601 (24 h ago)"), ("to", "end, ISO 8601 (now)")):
         listed.add_argument(f"--{name}", dest=f"{name}_", metavar="MOMENT", help=told)
-    for word, brief in (("end", "what goes on ends now"), ("remove", "take it from the time axis")):
+    for word, brief in (("end", "end an annotation now"), ("remove", "remove an annotation")):
         words.add_parser(word, help=brief).add_argument("number", type=int)
     for one in (note, words.choices["end"], words.choices["remove"]):
-        one.add_argument("--reason", help="kept in the audit log (that it was done on the command line)")
-        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+        one.add_argument("--reason", help="recorded in the audit log (default: done on the command line)")
+        one.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:

@@ -12,46 +12,46 @@ from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
 
 _PATH = "/api/v1/capacity"
 _NARROWED = {
-    "provider": "only those of this provider",
-    "model": "only those of this model",
-    "region": "only those of this region",
-    "code": "only what was answered with this HTTP status, as 529",
-    "owner": "only those of provider, quota, network or unreachable",
-    "breaker": "only what opened this breaker",
-    "service": "only what reached this service",
-    "runs": "only what reached so many runs at least",
-    "lasted_s": "only what lasted so many seconds at least",
+    "provider": "only this provider",
+    "model": "only this model",
+    "region": "only this region",
+    "code": "only this HTTP status: 529",
+    "owner": "only this attribution: provider, quota, network, unreachable",
+    "breaker": "only incidents that opened this breaker",
+    "service": "only incidents that affected this service",
+    "runs": "least number of affected runs",
+    "lasted_s": "least duration in seconds",
 }
 
 
 def add_words(verbs: Any) -> None:
     """The verb `capacity` and what can be done with outages."""
-    capacity = verbs.add_parser("capacity", help="outages and overloads: list, show, note, escalate, merge …")
+    capacity = verbs.add_parser("capacity", help="incidents: list, show, note, escalate, merge …")
     words = capacity.add_subparsers(dest="word", required=True)
-    listed = words.add_parser("list", help="those of the last day, the newest first")
+    listed = words.add_parser("list", help="newest of the last 24 h")
     add_paging(listed)
-    listed.add_argument("--going-on", action="store_true", help="only what is not over")
+    listed.add_argument("--going-on", action="store_true", help="only ongoing incidents")
     for part, told in _NARROWED.items():
         listed.add_argument(f"--{part.replace('_', '-')}", dest=part, help=told)
-    for name, told in (("from", "a moment in ISO 8601 (a day ago)"), ("to", "a moment in ISO 8601 (now)")):
+    for name, told in (("from", "start, ISO 8601 (24 h ago)"), ("to", "end, ISO 8601 (now)")):
         listed.add_argument(f"--{name}", dest=f"{name}_", metavar="MOMENT", help=told)
-    words.add_parser("show", help="one, with what it reached").add_argument("number", type=int)
-    merge = words.add_parser("merge", help="make one outage of several; the lowest number names it")
+    words.add_parser("show", help="one incident with its impact").add_argument("number", type=int)
+    merge = words.add_parser("merge", help="merge incidents; the lowest number remains")
     merge.add_argument("numbers", type=int, nargs="+", metavar="number")
-    split = words.add_parser("split", help="what failed from a moment on is an outage of its own")
-    split.add_argument("--at", required=True, metavar="MOMENT", help="in ISO 8601: 2026-01-31T14:05:00Z")
-    apart = words.add_parser("apart", help="what the rule joined to others is an outage of its own")
-    undo = words.add_parser("undo", help="take a merge, a split or what was set apart back; see show")
-    note = words.add_parser("note", help="a line on its page: the reason is the note")
-    escalate = words.add_parser("escalate", help="ask a queue about it; there is one open question about an outage")
+    split = words.add_parser("split", help="split an incident at a time")
+    split.add_argument("--at", required=True, metavar="MOMENT", help="time, ISO 8601: 2026-01-31T14:05:00Z")
+    apart = words.add_parser("apart", help="unmerge an incident that was merged automatically")
+    undo = words.add_parser("undo", help="undo a merge or split; its number is in `show`")
+    note = words.add_parser("note", help="comment; the reason is the text")
+    escalate = words.add_parser("escalate", help="escalate an incident to a queue; one open escalation per incident")
     escalate.add_argument("--queue", required=True)
-    escalate.add_argument("--question", required=True, help="what the queue is to decide or do")
-    escalate.add_argument("--severity", help="as the policy says of questions, where it is not said")
+    escalate.add_argument("--question", required=True, help="question to the queue")
+    escalate.add_argument("--severity", help="severity (default: by the policy)")
     for one in (split, apart, undo, note, escalate):
         one.add_argument("number", type=int)
     for one in (merge, split, apart, undo, note, escalate):
-        one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
-        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+        one.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:

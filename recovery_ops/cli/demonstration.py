@@ -16,9 +16,9 @@ def add_words(verbs: Any) -> None:
     words = demonstration.add_subparsers(dest="word", required=True)
     words.add_parser("show", help="its generated history and the number of its events")
     remove = words.add_parser("remove", help="stop it and delete all data of its environment")
-    remove.add_argument("--confirm", metavar="ENVIRONMENT", help="the name of its environment; without it nothing goes")
-    remove.add_argument("--reason", help="kept in the audit log (that it was done on the command line)")
-    remove.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+    remove.add_argument("--confirm", metavar="ENVIRONMENT", help="repeated name of its environment")
+    remove.add_argument("--reason", help="recorded in the audit log (default: done on the command line)")
+    remove.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:

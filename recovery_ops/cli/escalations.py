@@ -13,64 +13,66 @@ _PATH = "/api/v1/escalations"
 _SEVERITIES = ("high", "normal", "low")
 _TABS = ("open", "unacknowledged", "mine", "snoozed", "resolved")
 _ACTS = {
-    "acknowledge": "take it",
-    "assign": "give it to a person",
-    "snooze": "put it off",
-    "escalate": "ask another queue",
-    "step": "ask a later step of its chain at once; with --dry-run it says whom that reaches",
-    "note": "say something about it",
-    "entry": "add what happened to its timeline, at its own time",
-    "label": "give it labels, or take some away",
-    "merge": "close it in favour of another",
-    "approve": "let a run that waits go on",
-    "edit": "let a run that waits go on, with another input",
-    "reject": "tell a run that waits no",
-    "resolve": "nothing more is to be done",
-    "reopen": "open it again",
+    "acknowledge": "acknowledge an escalation",
+    "assign": "assign to a user",
+    "snooze": "snooze an escalation",
+    "escalate": "move to another queue",
+    "step": "escalate to a level now; --dry-run shows its targets",
+    "note": "comment",
+    "entry": "add an entry to the timeline",
+    "label": "add or remove labels",
+    "merge": "merge into another escalation",
+    "approve": "approve; a waiting run continues",
+    "edit": "approve with another text",
+    "reject": "reject; a waiting run receives the rejection",
+    "resolve": "resolve",
+    "reopen": "reopen",
 }
 
 
 def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     """The verb `escalations` and what can be done with them; `seconds` reads a length of time."""
-    escalations = verbs.add_parser("escalations", help="what agents ask of people: list, show, take, decide, resolve …")
+    escalations = verbs.add_parser("escalations", help="escalations: list, show, acknowledge, approve, resolve …")
     words = escalations.add_subparsers(dest="word", required=True)
-    shown = words.add_parser("list", help="a tab of the queue, the most urgent first")
+    shown = words.add_parser("list", help="escalations of a tab, most urgent first")
     shown.add_argument("--tab", default="open", choices=_TABS)
     shown.add_argument("--queue", help="only this queue")
     add_paging(shown)
-    shown.add_argument("--owner", help="only this person's; nobody for nobody's")
+    shown.add_argument("--owner", help="only this owner; `nobody`: unassigned")
     shown.add_argument("--label", help="only with this label")
-    shown.add_argument("--service", help="only what this agent asks")
-    shown.add_argument("--category", help="only about failures of this category")
-    shown.add_argument("--due", choices=("late", "soon"), help="only late ones, or those due within 15 minutes")
+    shown.add_argument("--service", help="only this agent")
+    shown.add_argument("--category", help="only this category of failures")
+    shown.add_argument("--due", choices=("late", "soon"), help="only overdue ones, or those due within 15 minutes")
     shown.add_argument("--severity", choices=_SEVERITIES, help="only this severity")
-    shown.add_argument("--age", help="only those asked so long ago or before: 90m, 4h, 3d")
-    shown.add_argument("--provider", help="only about calls that this provider serves")
-    shown.add_argument("--step", help="only those whose chain has come so far: 0, 1 …")
-    words.add_parser("show", help="one question with its story").add_argument("number", type=int)
-    told = words.add_parser("post-mortem", help="what a question was, whom it reached, who did what, what is agreed")
+    shown.add_argument("--age", help="least age: 90m, 4h, 3d")
+    shown.add_argument("--provider", help="only this provider")
+    shown.add_argument("--step", help="only this escalation level: 0, 1 …")
+    words.add_parser("show", help="one escalation with its timeline").add_argument("number", type=int)
+    told = words.add_parser("post-mortem", help="post-mortem of an escalation")
     told.add_argument("number", type=int)
-    told.add_argument("--json", action="store_true", help="for programs, instead of Markdown")
-    told.add_argument("--to", dest="file", metavar="FILE", help="where it is kept; none may be there (said here)")
+    told.add_argument("--json", action="store_true", help="JSON instead of Markdown")
+    told.add_argument("--to", dest="file", metavar="FILE", help="new file (default: standard output)")
     for word, brief in _ACTS.items():
         one = words.add_parser(word, help=brief)
         one.add_argument("numbers", type=int, nargs="+", metavar="number")
-        one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
-        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+        one.add_argument("--dry-run", action="store_true", help="check; change nothing")
         if word in ("assign", "escalate"):
-            one.add_argument("--to", required=True, help="a person's name" if word == "assign" else "a queue")
+            one.add_argument("--to", required=True, help="name of a user" if word == "assign" else "name of a queue")
         if word == "entry":
-            one.add_argument("--at", dest="happened_at", metavar="MOMENT", help="2026-11-23T14:02:00Z (now)")
+            one.add_argument("--at", dest="happened_at", metavar="MOMENT", help="time: 2026-11-23T14:02:00Z (now)")
         if word == "snooze":
-            one.add_argument("--for", dest="for_s", type=seconds, default=3600.0, metavar="TIME", help="30m, 2h … (1h)")
+            one.add_argument(
+                "--for", dest="for_s", type=seconds, default=3600.0, metavar="TIME", help="duration: 30m, 2h … (1h)"
+            )
         if word == "label":
-            one.add_argument("--labels", required=True, help="separated by commas; behind a minus: taken away")
+            one.add_argument("--labels", required=True, help="separated by commas; a minus removes a label")
         if word == "step":
-            one.add_argument("--step", required=True, type=int, help="its number in the chain, from 1")
+            one.add_argument("--step", required=True, type=int, help="number of the level, from 1")
         if word == "merge":
-            one.add_argument("--into", required=True, type=int, help="the number of the other")
+            one.add_argument("--into", required=True, type=int, help="number of the other")
         if word in ("approve", "reject", "edit"):
-            one.add_argument("--text", required=word == "edit", help="what the run is told")
+            one.add_argument("--text", required=word == "edit", help="answer to the run")
 
 
 def run(console: Fetching, options: argparse.Namespace, say: Say) -> int:

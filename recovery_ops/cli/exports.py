@@ -15,28 +15,28 @@ _FORMATS = ("csv", "json", "ndjson")
 
 def add_words(verbs: Any) -> None:
     """The verb `exports`."""
-    words = verbs.add_parser("exports", help="long lists as files: list, start, show, fetch, cancel")
+    words = verbs.add_parser("exports", help="exports: list, start, show, fetch, cancel")
     words = words.add_subparsers(dest="word", required=True)
-    add_paging(words.add_parser("list", help="your own, the newest first"))
-    start = words.add_parser("start", help="have a list written into a file; the worker does it")
+    add_paging(words.add_parser("list", help="your exports, newest first"))
+    start = words.add_parser("start", help="start an export")
     start.add_argument("list", choices=_LISTS)
     start.add_argument(
-        "--narrowed", metavar="QUERY", help="as the page's address has it: 'status=failed&agent=research'"
+        "--narrowed", metavar="QUERY", help="filters, as in the address of the page: 'status=failed&agent=research'"
     )
     start.add_argument("--format", choices=_FORMATS, default="csv")
     start.add_argument(
-        "--column", action="append", default=[], dest="columns", help="only this one; as often as needed"
+        "--column", action="append", default=[], dest="columns", help="only this column; may be repeated"
     )
-    start.add_argument("--from", dest="start", metavar="MOMENT", help="in ISO 8601; runs need a range")
-    start.add_argument("--to", dest="end", metavar="MOMENT", help="in ISO 8601")
-    start.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
-    fetch = words.add_parser("fetch", help="the file of one that is done")
-    fetch.add_argument("--to", dest="file", required=True, metavar="FILE", help="where it is kept; none may be there")
-    cancel = words.add_parser("cancel", help="call one off; what is written of it is thrown away")
-    for one in (words.add_parser("show", help="how far one has come"), fetch, cancel):
+    start.add_argument("--from", dest="start", metavar="MOMENT", help="start, ISO 8601; required for runs")
+    start.add_argument("--to", dest="end", metavar="MOMENT", help="end, ISO 8601")
+    start.add_argument("--dry-run", action="store_true", help="check; change nothing")
+    fetch = words.add_parser("fetch", help="download the file")
+    fetch.add_argument("--to", dest="file", required=True, metavar="FILE", help="new file")
+    cancel = words.add_parser("cancel", help="cancel an export")
+    for one in (words.add_parser("show", help="progress of an export"), fetch, cancel):
         one.add_argument("number", type=int)
     for one in (start, cancel):
-        one.add_argument("--reason", help="kept in the audit log (that it was done on the command line)")
+        one.add_argument("--reason", help="recorded in the audit log (default: done on the command line)")
 
 
 def run(console: Fetching, options: argparse.Namespace, say: Say) -> int:

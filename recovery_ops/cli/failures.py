@@ -17,58 +17,62 @@ _BECAME = {
     "lost": "lost",
 }
 _ACTS = {
-    "assign": "give it to a person",
-    "unassign": "take it from its owner",
-    "archive": "put it away for a time, or until it has failed some times more",
-    "resolve": "it is done with; when it fails again it is back",
-    "reopen": "open it again",
+    "assign": "assign to a user",
+    "unassign": "remove the owner",
+    "archive": "archive an issue",
+    "resolve": "resolve an issue; a later failure is a regression",
+    "reopen": "reopen",
 }
 
 
 def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     """The verb `failures` and what can be done with them; `seconds` reads a length of time."""
-    failures = verbs.add_parser("failures", help="causes of failures: list, assign, archive, resolve, merge, split …")
+    failures = verbs.add_parser("failures", help="issues: list, assign, archive, resolve, merge, split …")
     words = failures.add_subparsers(dest="word", required=True)
-    shown = words.add_parser("list", help="the causes of the last hours, the most frequent first")
+    shown = words.add_parser("list", help="issues of the last hours, most frequent first")
     add_paging(shown)
-    shown.add_argument("--state", help="only these: open, pending, regressed, returned, archived or resolved")
+    shown.add_argument("--state", help="only this state: open, pending, regressed, returned, archived, resolved")
     for word, brief in _ACTS.items():
         one = _act_word(words, word, brief)
         one.add_argument("fingerprints", nargs="+", metavar="fingerprint")
         if word == "assign":
-            one.add_argument("--to", required=True, help="a person's name")
+            one.add_argument("--to", required=True, help="name of a user")
         if word == "archive":
             until = one.add_mutually_exclusive_group(required=True)
-            until.add_argument("--for", dest="for_s", type=seconds, metavar="TIME", help="2h, 7d …")
-            until.add_argument("--more", type=int, metavar="N", help="until it has failed so often again")
-            until.add_argument("--escalating", action="store_true", help="until many more fail in an hour than usual")
+            until.add_argument("--for", dest="for_s", type=seconds, metavar="TIME", help="duration: 2h, 7d …")
+            until.add_argument("--more", type=int, metavar="N", help="until this number of further failures")
+            until.add_argument("--escalating", action="store_true", help="until its failures per hour rise")
         if word == "resolve":
             when = one.add_mutually_exclusive_group()
-            when.add_argument("--next-version", action="store_true", help="only a newer version brings it back")
-            when.add_argument("--clean-runs", type=int, metavar="N", help="once so many runs in a row ended without it")
-    merge = _act_word(words, "merge", "make one cause of several; the first names the whole")
+            when.add_argument(
+                "--next-version", action="store_true", help="only failures of a newer version are a regression"
+            )
+            when.add_argument(
+                "--clean-runs", type=int, metavar="N", help="resolve it after this number of runs without it"
+            )
+    merge = _act_word(words, "merge", "merge issues; the first remains")
     merge.add_argument("fingerprints", nargs="+", metavar="fingerprint")
-    split = _act_word(words, "split", "make a cause of those with one value")
+    split = _act_word(words, "split", "split an issue by the value of a field")
     split.add_argument("fingerprint")
     split.add_argument("--field", required=True, choices=("operation", "backend"))
     split.add_argument("--value", required=True)
-    edit = _act_word(words, "edit", "change a merge or a split; says which causes of the last 7 days that moves")
-    edit.add_argument("number", type=int, help="that of the merge or split, see list")
-    edit.add_argument("--into", help="of a merge: the cause that it belongs to")
-    edit.add_argument("--field", choices=("operation", "backend"), help="of a split: what tells its part apart")
-    edit.add_argument("--value", help="of a split: the value of its part")
-    undo = _act_word(words, "undo", "take a merge or a split back")
-    undo.add_argument("number", type=int, help="that of the merge or split, see list")
-    note = _act_word(words, "note", "a line on its page and in its log: the reason is the note")
+    edit = _act_word(words, "edit", "change a merge or split; shows the affected issues of the last 7 days")
+    edit.add_argument("number", type=int, help="number of the merge or split, in `list`")
+    edit.add_argument("--into", help="of a merge: the remaining issue")
+    edit.add_argument("--field", choices=("operation", "backend"), help="of a split: the field")
+    edit.add_argument("--value", help="of a split: the value")
+    undo = _act_word(words, "undo", "undo a merge or split")
+    undo.add_argument("number", type=int, help="number of the merge or split, in `list`")
+    note = _act_word(words, "note", "comment; the reason is the text")
     note.add_argument("fingerprint")
-    notes = words.add_parser("notes", help="what was noted on a cause and on those merged into it, newest first")
+    notes = words.add_parser("notes", help="comments on an issue, newest first")
     notes.add_argument("fingerprint")
 
 
 def _act_word(words: Any, word: str, brief: str) -> argparse.ArgumentParser:
     one: argparse.ArgumentParser = words.add_parser(word, help=brief)
-    one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
-    one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+    one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+    one.add_argument("--dry-run", action="store_true", help="check; change nothing")
     return one
 
 

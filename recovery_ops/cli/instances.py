@@ -33,7 +33,7 @@ def add_words(verbs: Any, seconds: Any) -> None:
         if word == "label":
             one.add_argument("--labels", required=True, help="separated by commas; a minus removes a label")
         one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
-        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+        one.add_argument("--dry-run", action="store_true", help="check; change nothing")
     for word, brief in _PAUSING.items():
         one = words.add_parser(word, help=brief)
         one.add_argument("targets", nargs="+", metavar="service[/instance]", help="no instance: the whole service")
@@ -44,7 +44,7 @@ def add_words(verbs: Any, seconds: Any) -> None:
             ends.add_argument("--for", dest="lasts", type=seconds, metavar="TIME", help="duration of the pause (1h)")
             ends.add_argument("--until-resumed", action="store_true", help="no end; a user resumes it")
         one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
-        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+        one.add_argument("--dry-run", action="store_true", help="check; change nothing")
     words.add_parser("paused", help="pauses and stops, and the progress of each instance")
 
 

@@ -14,28 +14,28 @@ _QUARANTINE = "/api/v1/quarantine"
 
 def add_words(verbs: Any, seconds: Any) -> None:
     """The verbs `keys` and `quarantine`; `seconds` reads a length of time."""
-    keys = verbs.add_parser("keys", help="what lets programs in: list, create, rotate, revoke (a key of scope admin)")
+    keys = verbs.add_parser("keys", help="keys: list, create, rotate, revoke (needs a key with `admin`)")
     words = keys.add_subparsers(dest="word", required=True)
-    add_paging(words.add_parser("list", help="the keys of the environment, without their secrets"))
-    create = words.add_parser("create", help="make a key; its secret is said once, alone on the last line")
-    create.add_argument("name", help="what or whom it is for")
+    add_paging(words.add_parser("list", help="keys of the environment, without secrets"))
+    create = words.add_parser("create", help="create a key; it is on the last line, once")
+    create.add_argument("name", help="name of the key")
     create.add_argument("--scope", required=True, help="ingest,desired,read,act,settings,admin; or wall, alone")
-    create.add_argument("--days", type=int, help="how long it is good for; else for ever")
-    rotate = words.add_parser("rotate", help="make a key like it; the old one ends after an overlap")
-    rotate.add_argument("prefix", help="how the key begins")
-    rotate.add_argument("--overlap", dest="overlap_s", type=seconds, metavar="TIME", help="30m, 2h …; else 1d")
-    revoke = words.add_parser("revoke", help="shut out whoever uses it, for good")
-    revoke.add_argument("prefix", help="how the key begins")
-    quarantine = verbs.add_parser("quarantine", help="records that could not be taken in: list, replay, drop")
+    create.add_argument("--days", type=int, help="days until it expires (never)")
+    rotate = words.add_parser("rotate", help="rotate a key; the old one expires after an overlap")
+    rotate.add_argument("prefix", help="beginning of the key")
+    rotate.add_argument("--overlap", dest="overlap_s", type=seconds, metavar="TIME", help="overlap: 30m, 2h … (1d)")
+    revoke = words.add_parser("revoke", help="revoke a key")
+    revoke.add_argument("prefix", help="beginning of the key")
+    quarantine = verbs.add_parser("quarantine", help="quarantined records: list, replay, drop")
     lines = quarantine.add_subparsers(dest="word", required=True)
-    add_paging(lines.add_parser("list", help="what is set aside and why, the newest first"))
-    replay = lines.add_parser("replay", help="take them in once more, after a fix")
-    drop = lines.add_parser("drop", help="forget them for good")
+    add_paging(lines.add_parser("list", help="quarantined records with reasons, newest first"))
+    replay = lines.add_parser("replay", help="replay records after a fix")
+    drop = lines.add_parser("drop", help="drop records")
     for one in (replay, drop):
-        one.add_argument("lines", type=int, nargs="*", metavar="number", help="those alone; else all")
+        one.add_argument("lines", type=int, nargs="*", metavar="number", help="numbers of records; none: all")
     for one in (create, rotate, revoke, replay, drop):
-        one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
-        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+        one.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:

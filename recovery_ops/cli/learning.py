@@ -40,7 +40,7 @@ def add_words(verbs: Any) -> None:
         one.add_argument("number", type=int)
     for one in (mark, say, propose, close):
         one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
-        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+        one.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:

@@ -14,65 +14,65 @@ from recovery_ops.rules.url_names import part_of
 
 _PLACE = ("breaker", "service", "instance", "group", "kind")
 _LIMITS = (
-    ("failure_rate_threshold", "share of failed calls that opens, as 0.3; 0 is off"),
-    ("minimum_number_of_calls", "calls before a rate is judged"),
-    ("consecutive_failures", "failures in a row that open; 0 is off"),
+    ("failure_rate_threshold", "share of failed calls that opens: 0.3; 0 is off"),
+    ("minimum_number_of_calls", "least number of calls for a rate"),
+    ("consecutive_failures", "consecutive failures that open; 0 is off"),
     ("sliding_window_size", "calls, or seconds, in the window"),
 )
 _BREAKERS = (
-    ("q", "only those with this in their name, or in that of an operation behind them"),
-    ("service", "only those that an instance of this service has"),
-    ("group", "only those that an instance of this group has"),
-    ("provider", "only those behind which somebody named this provider within a day"),
-    ("show", "only those in this state, as open, or blocking, held, drifted, late, incomplete, expiring, stuck …"),
+    ("q", "text in the name of the breaker or of its operations"),
+    ("service", "only this service"),
+    ("group", "only this group"),
+    ("provider", "only this provider"),
+    ("show", "only this state: open, blocking, held, drifted, late, incomplete, expiring, stuck …"),
 )
 _FLEET = (
     ("service", "only this service"),
     ("group", "only this group"),
     ("version", "only this version"),
-    ("region", "only those that run in this region"),
+    ("region", "only this region"),
     ("label", "only with this label"),
-    ("state", "only those that report, start, run, drain or are unreachable: reporting, starting …"),
+    ("state", "only this state: reporting, starting, running, draining, unreachable"),
 )
-_RANGE = (("from", "a moment in ISO 8601 (a day ago)"), ("to", "a moment in ISO 8601 (now)"))
+_RANGE = (("from", "start, ISO 8601 (24 h ago)"), ("to", "end, ISO 8601 (now)"))
 
 
 def add_words(verbs: Any) -> None:
     """The verbs that only look, and `api` for what has no verb of its own."""
-    agents = verbs.add_parser("agents", help="who reports, and what each obeys")
+    agents = verbs.add_parser("agents", help="instances and their applied revision")
     add_paging(agents)
     for name, brief in _FLEET:
         agents.add_argument(f"--{name}", help=brief)
-    breakers = verbs.add_parser("breakers", help="breakers by name: in which state, for how many, who holds them")
+    breakers = verbs.add_parser("breakers", help="breakers with state and override")
     add_paging(breakers)
     for name, brief in _BREAKERS:
         breakers.add_argument(f"--{name}", help=brief)
-    label = verbs.add_parser("label", help="give an instance labels, or take some away")
+    label = verbs.add_parser("label", help="add or remove labels of an instance")
     label.add_argument("service")
     label.add_argument("instance")
-    label.add_argument("--labels", required=True, help="separated by commas; behind a minus: taken away")
-    label.add_argument("--reason", help="kept in the audit log (that it was done on the command line)")
-    label.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
-    add_paging(verbs.add_parser("overrides", help="what people impose: what holds, then what begins soonest"))
-    explain = verbs.add_parser("explain", help="which override and which rule wins at a place, and why")
+    label.add_argument("--labels", required=True, help="separated by commas; a minus removes a label")
+    label.add_argument("--reason", help="recorded in the audit log (default: done on the command line)")
+    label.add_argument("--dry-run", action="store_true", help="check; change nothing")
+    add_paging(verbs.add_parser("overrides", help="active and scheduled overrides"))
+    explain = verbs.add_parser("explain", help="override and policy rule that win, and the reason")
     explain.add_argument("operation")
     for part in _PLACE:
-        explain.add_argument(f"--{part}", help=f"at this {part}")
-    simulate = verbs.add_parser("simulate", help="how often other limits would have opened a breaker in 24 h")
+        explain.add_argument(f"--{part}", help=f"only this {part}")
+    simulate = verbs.add_parser("simulate", help="openings of a breaker in the last 24 h under other thresholds")
     simulate.add_argument("breaker")
     for limit, brief in _LIMITS:
         simulate.add_argument(f"--{limit.replace('_', '-')}", dest=limit, help=brief)
     for verb, brief in (
-        ("degradations", "what was reduced, since when, to what"),
-        ("amplification", "attempts for each call, those that spend most first"),
+        ("degradations", "degraded operations"),
+        ("amplification", "attempts per call, most first"),
     ):
         one = verbs.add_parser(verb, help=brief)
         add_paging(one)
         _add_range(one)
-    add_paging(verbs.add_parser("spending", help="what accounts spent today and in runs in flight, against their caps"))
-    api = verbs.add_parser("api", help="any address of the API, as JSON: what has no verb of its own")
+    add_paging(verbs.add_parser("spending", help="spending of today and of runs in flight, with caps"))
+    api = verbs.add_parser("api", help="any request to the API, as JSON")
     api.add_argument("method", type=str.upper, choices=("GET", "POST", "PUT", "PATCH", "DELETE"))
-    api.add_argument("path", help="such as /api/v1/runs, or runs")
+    api.add_argument("path", help="/api/v1/runs, or runs")
     api.add_argument("--body", metavar="FILE", help="a JSON file, or - for standard input")
 
 

@@ -23,7 +23,7 @@ def add_words(verbs: Any) -> None:
     put.add_argument("file", help="a JSON file, or - for standard input")
     put.add_argument("--propose", action="store_true", help="draft a proposal instead of a release")
     put.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
-    put.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+    put.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:

@@ -15,27 +15,31 @@ _NOUNS = ("channel", "rule", "chain")
 
 def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     """The verb `notifications` and what can be done with it."""
-    notifications = verbs.add_parser("notifications", help="who is told what: list, log, test, digest, snooze …")
+    notifications = verbs.add_parser("notifications", help="notifications: list, log, test, digest, mute …")
     words = notifications.add_subparsers(dest="word", required=True)
-    add_paging(words.add_parser("list", help="channels, what they are told, and who is asked when"))
-    log = words.add_parser("log", help="the newest messages, and what became of each")
+    add_paging(words.add_parser("list", help="channels, message rules and escalation policies"))
+    log = words.add_parser("log", help="newest messages with their delivery")
     add_paging(log, 20)
-    _acting(words.add_parser("test", help="send a channel something that says it is a test"))
-    digest = words.add_parser("digest", help="what a channel's digest would say now, and when; with --every set it")
-    digest.add_argument("number", type=int, help="of the channel")
+    _acting(words.add_parser("test", help="send a test message"))
+    digest = words.add_parser("digest", help="digest of a channel; with --every set it")
+    digest.add_argument("number", type=int, help="number of the channel")
     digest.add_argument("--every", choices=("daily", "weekly", "never"))
-    digest.add_argument("--at", help="as 08:00")
-    digest.add_argument("--on", dest="weekday", type=int, choices=range(7), help="of a weekly one, from 0 for Monday")
-    digest.add_argument("--zone", help="such as Europe/Rome")
-    digest.add_argument("--calm", action=argparse.BooleanOptionalAction, help="one line also when nothing is down")
-    digest.add_argument("--reason", default="", help="at least 10 characters, kept in the audit log; to set it")
-    digest.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
-    snooze = words.add_parser("snooze", help="hold back what rules tell of a provider, for a time")
+    digest.add_argument("--at", help="time: 08:00")
+    digest.add_argument(
+        "--on", dest="weekday", type=int, choices=range(7), help="weekday of a weekly digest; 0 is Monday"
+    )
+    digest.add_argument("--zone", help="time zone: Europe/Rome")
+    digest.add_argument("--calm", action=argparse.BooleanOptionalAction, help="also send it without problems")
+    digest.add_argument(
+        "--reason", default="", help="at least 10 characters, recorded in the audit log; needed with --every"
+    )
+    digest.add_argument("--dry-run", action="store_true", help="check; change nothing")
+    snooze = words.add_parser("snooze", help="mute notifications about a provider")
     snooze.add_argument("provider")
-    snooze.add_argument("--for", dest="expires_in_s", type=seconds, metavar="TIME", help="30m, 2h …; else 1h")
+    snooze.add_argument("--for", dest="expires_in_s", type=seconds, metavar="TIME", help="duration: 30m, 2h … (1h)")
     _add_why(snooze)
-    _acting(words.add_parser("lift", help="tell of a provider again, and of what was held back"))
-    for word, brief in (("on", "switch one on"), ("off", "switch one off; what it is stays")):
+    _acting(words.add_parser("lift", help="end a mute"))
+    for word, brief in (("on", "switch a channel or rule on"), ("off", "switch a channel or rule off")):
         one = words.add_parser(word, help=brief)
         one.add_argument("noun", choices=_NOUNS)
         _acting(one)
@@ -71,8 +75,8 @@ def _acting(one: argparse.ArgumentParser) -> None:
 
 
 def _add_why(one: argparse.ArgumentParser) -> None:
-    one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
-    one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+    one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+    one.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 
 def _digest(console: Asking, options: argparse.Namespace, body: dict[str, Any], say: Say) -> int:

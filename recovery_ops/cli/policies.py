@@ -69,7 +69,7 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     replay.add_argument("--back", type=seconds, default=86_400.0, metavar="TIME", help="time range before now (24h)")
     for one in (push, release, back, *moves):
         one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
-        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+        one.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 
 def _add_release(words: Any, seconds: Callable[[str], float]) -> argparse.ArgumentParser:
@@ -92,7 +92,7 @@ def _add_rollout(words: Any, seconds: Callable[[str], float]) -> None:
     rollout.add_argument("--take-back", action="store_true", help="roll it back now")
     rollout.add_argument("--extend", type=seconds, metavar="TIME", help="extend it by this duration")
     rollout.add_argument("--reason", help="at least 10 characters, recorded in the audit log")
-    rollout.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+    rollout.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 
 def run(console: Asking, options: argparse.Namespace, say: Say, sleep: Callable[[float], None]) -> int:

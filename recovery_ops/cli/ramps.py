@@ -13,18 +13,18 @@ _PATH = "/api/v1/resets"
 
 def add_words(verbs: Any) -> None:
     """The verb `resets` and what can be done with them."""
-    resets = verbs.add_parser("resets", help="resets of many, which go in steps: list, show, continue, cancel")
+    resets = verbs.add_parser("resets", help="stepped resets: list, show, continue, cancel")
     words = resets.add_subparsers(dest="word", required=True)
-    add_paging(words.add_parser("list", help="the newest first"))
-    words.add_parser("show", help="how far one has come, and what it waits for").add_argument("number", type=int)
+    add_paging(words.add_parser("list", help="newest first"))
+    words.add_parser("show", help="progress of a stepped reset").add_argument("number", type=int)
     for word, brief in (
-        ("continue", "take the next step without waiting for more evidence"),
-        ("cancel", "take no further step; the rest stays as it is"),
+        ("continue", "take the next step now"),
+        ("cancel", "cancel the remaining steps"),
     ):
         one = words.add_parser(word, help=brief)
         one.add_argument("number", type=int)
-        one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
-        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+        one.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:

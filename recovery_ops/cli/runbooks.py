@@ -16,31 +16,29 @@ _PATH = "/api/v1/runbooks"
 
 def add_words(verbs: Any) -> None:
     """The verb `runbooks`."""
-    words = verbs.add_parser("runbooks", help="steps for people: list, show, save, remove, steps, tick, untick")
+    words = verbs.add_parser("runbooks", help="runbooks: list, show, save, remove, steps, tick, untick")
     words = words.add_subparsers(dest="word", required=True)
-    add_paging(words.add_parser("list", help="the classes of failures that have steps"))
-    show = words.add_parser("show", help="the steps for a class of failures, as they are written")
-    save = words.add_parser("save", help="write them")
-    save.add_argument(
-        "--file", required=True, help="Markdown, a line that begins with - for each step; - reads it here"
-    )
-    save.add_argument("--owner", help="who keeps them right")
-    save.add_argument("--review-on", metavar="DAY", help="by when somebody looks again: 2026-12-31")
-    remove = words.add_parser("remove", help="take them away")
+    add_paging(words.add_parser("list", help="categories with a runbook"))
+    show = words.add_parser("show", help="runbook of a category")
+    save = words.add_parser("save", help="write a runbook")
+    save.add_argument("--file", required=True, help="Markdown, one line with - per step; - is standard input")
+    save.add_argument("--owner", help="owner of the runbook")
+    save.add_argument("--review-on", metavar="DAY", help="date of the next review: 2026-12-31")
+    remove = words.add_parser("remove", help="delete a runbook")
     for one in (show, save, remove):
-        one.add_argument("category", help="as the rules call it: timeout, rate_limited")
-    steps = words.add_parser("steps", help="the steps for one escalation, and which are done")
+        one.add_argument("category", help="category: timeout, rate_limited …")
+    steps = words.add_parser("steps", help="runbook steps of an escalation")
     ticked = [
-        words.add_parser("tick", help="a step is done"),
-        words.add_parser("untick", help="it is not done after all"),
+        words.add_parser("tick", help="mark a step as done"),
+        words.add_parser("untick", help="mark a step as open"),
     ]
     for one in (steps, *ticked):
-        one.add_argument("number", type=int, help="the escalation's")
+        one.add_argument("number", type=int, help="number of the escalation")
     for one in ticked:
-        one.add_argument("step", help="its key, or its words")
+        one.add_argument("step", help="key or text of the step")
     for one in (save, remove):
-        one.add_argument("--reason", required=True, help="at least 10 characters; kept in the audit log")
-        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+        one.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:

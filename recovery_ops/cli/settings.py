@@ -11,11 +11,11 @@ from recovery_ops.cli.words import DONE, Asking, Say
 
 def add_words(verbs: Any) -> None:
     """The verb `settings`."""
-    words = verbs.add_parser("settings", help="what an instance really goes by, beside what is desired of it")
+    words = verbs.add_parser("settings", help="effective and desired settings of an instance")
     words.add_argument("service")
     words.add_argument("instance")
-    words.add_argument("--operation", help="this one alone; an empty name is the whole process")
-    words.add_argument("--all", action="store_true", help="what is as desired, too")
+    words.add_argument("--operation", help="only this operation; empty: the process")
+    words.add_argument("--all", action="store_true", help="also settings without a difference")
 
 
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:

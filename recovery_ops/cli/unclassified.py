@@ -32,7 +32,7 @@ def add_words(verbs: Any) -> None:
     for one in (propose, dismiss, reopen):
         one.add_argument("fingerprint")
         one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
-        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+        one.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:

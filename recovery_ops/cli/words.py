@@ -70,8 +70,8 @@ def every(console: Asking, path: str, name: str) -> Iterator[dict[str, Any]]:
 def add_paging(one: argparse.ArgumentParser, usual: int = USUAL) -> None:
     """`--limit` and `--all`, by which every list says how much it says."""
     how_many = one.add_mutually_exclusive_group()
-    how_many.add_argument("--limit", type=_count, default=usual, metavar="N", help=f"at most so many ({usual})")
-    how_many.add_argument("--all", action="store_true", help="every one, page after page")
+    how_many.add_argument("--limit", type=_count, default=usual, metavar="N", help=f"most entries ({usual})")
+    how_many.add_argument("--all", action="store_true", help="all pages")
 
 
 def say_rows(

@@ -12,6 +12,25 @@ from recovery_ops.rules.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from pathlib import Path
 
+VARIABLES: dict[str, tuple[str, str]] = {
+    "URL": (
+        "`OTEL_EXPORTER_OTLP_ENDPOINT`",
+        "address of the console; without one the default policy applies, and nothing is sent",
+    ),
+    "KEY": ("`OTEL_EXPORTER_OTLP_HEADERS`", "key of the agent, with the permissions `ingest` and `desired`"),
+    "SERVICE": ("`OTEL_SERVICE_NAME`, else `agent`", 'name of the agent; `Recovery("name")` wins'),
+    "INSTANCE": ("host name and process id", "name of this process"),
+    "GROUP": ("none", "group of the agent, for policies and overrides of one group"),
+    "VERSION": ("none", "version of the agent, for charts and rollouts"),
+    "ENVIRONMENT": ("none", "environment on the events; the environment of the key decides where they are stored"),
+    "DIR": (
+        "state directory of the system",
+        "directory of the outbox, the last policy, and the checkpoints of workflows",
+    ),
+    "OFF": ("0", "1: guards call straight through, and nothing is recorded"),
+}
+"""Environment variables of an agent without `RECOVERY_OPS_`: default and meaning."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:

@@ -1,7 +1,7 @@
 """Every object of one environment, for somebody who rules another group of agents: it is seen and stays.
 
-As `docs/roles.md` says: who holds a role for one group looks at the whole environment as a viewer does, and rules that
-group alone. The objects and their addresses are those of `test_foreign_objects.py`; all agents are of `search`.
+A role for one group reads the whole environment and changes that group alone (`docs/reference/roles.md`).
+The objects and their addresses are those of `test_foreign_objects.py`; all agents are of `search`.
 """
 
 from __future__ import annotations

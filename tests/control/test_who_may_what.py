@@ -1,14 +1,11 @@
 """Every address of the console, asked by strangers, by people without a role, by those of elsewhere, and by viewers.
 
-What each role is answered stands in `test_every_route.py`. `docs/roles.md` is the table of roles in words;
-`RECOVERY_OPS_TEST_WRITE=1` writes it anew.
+The answers to each role are in `test_every_route.py`; the table of permissions is `docs/reference/roles.md`.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,30 +17,18 @@ from django.urls.converters import IntConverter
 from events.keys import create_key
 from events.models import Agent, AgentKey
 from recovery_ops.control.access.models import RoleGrant
-from recovery_ops.control.access.views.accounts import deeds
 from recovery_ops.control.breakers.models.overrides import Override
 from recovery_ops.control.breakers.services import overrides
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.models.revisions import Revision
-from recovery_ops.control.core.permissions import ROLES, Role
+from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.policies.services import proposals as proposals_services
 from recovery_ops.rules.policy.scope import Scope
 from tests.support.actions import REASON, asked, person, small_fleet
 from tests.support.addresses import Address, as_role
-from tests.support.processes import ROOT
 
 pytestmark = pytest.mark.django_db
 
-ROLES_PAGE = ROOT / "docs" / "roles.md"
-_ROLES_HEAD = """# Who may do what
-
-Generated from `recovery_ops/control/core/permissions.py`; Settings → Access shows the same. A role is held in one
-environment or in all of them. Deeds to breakers (trip, disable, observe, release, extend, reset, probe) may also be
-held for one group of agents: then their scope has to name that group, and the rest of the environment can be looked
-at. An environment in which somebody holds no role answers 403 or 404 to everything. A key does what its scopes stand
-for, in its own environment.
-
-"""
 OPEN = {"sign-in", "account_login", "mfa_login_webauthn", "mfa_authenticate", "single-sign-on", "single-sign-on-back"}
 OPEN |= {"socialaccount_login_cancelled", "sign-out", "look", "api-openapi", "api-policy-schema"}
 OF_PROGRAMS = {"opamp", "api-desired"}
@@ -142,16 +127,6 @@ def test_whoever_may_only_look_changes_nothing(known: dict[str, str], ana: User)
             if method != "get" and address.name not in OPEN | OF_PROGRAMS:
                 assert status(client, address, method) < 500
     assert _state() == before
-
-
-def test_the_table_of_roles_stands_in_the_documents() -> None:
-    head = ["Deed", *(role.capitalize() for role in ROLES), "Key of scope"]
-    rows = [[deed.words, *("yes" if one else "–" for one in deed.may), deed.by_key or "–"] for deed in deeds()]
-    lines = [head, ["---"] * len(head), *rows]
-    told = _ROLES_HEAD + "".join("| " + " | ".join(line) + " |\n" for line in lines)
-    if os.environ.get("RECOVERY_OPS_TEST_WRITE") == "1":
-        ROLES_PAGE.write_text(told)
-    assert ROLES_PAGE.read_text() == told, f"run: RECOVERY_OPS_TEST_WRITE=1 pytest {Path(__file__).name}"
 
 
 def test_an_object_of_elsewhere_is_not_there(known: dict[str, str], ana: User) -> None:

@@ -15,15 +15,15 @@ from recovery_ops.cli import _parser
 from recovery_ops.control.core.models.heartbeats import Beat
 from recovery_ops.control.self_monitoring import readings
 from recovery_ops.rules.policy.model import parse_policy
+from recovery_ops.runtime.identity import VARIABLES
+from recovery_ops.server.variables import PREFIX, SECTIONS
 from tests.docs.test_readme import OPERATE, read
 from tests.support.guide import FENCE, snippets
-from tests.support.processes import ROOT
 
 LONGEST = 200
 """Lines of a page, so that one question has one page."""
 TEXT = {page: read(page) for page in OPERATE}
 ALL = "\n".join(TEXT.values())
-SETTINGS = ("recovery_ops/settings.py", "recovery_ops/server/oidc_environment.py")
 NAMED = "RECOVERY_OPS_OIDC_… RECOVERY_OPS_MOST_…"
 """Families of variables that a page names by their beginning."""
 
@@ -75,29 +75,20 @@ def test_unknown_address_is_noticed() -> None:
         resolve("/api/v2/policies")
 
 
-def test_documented_variables_are_read() -> None:
-    files = [ROOT / "manage.py", *(ROOT / "recovery_ops").rglob("*.py"), *(ROOT / "events").rglob("*.py")]
-    code = "\n".join(path.read_text() for path in files)
-    known = set(re.findall(r"RECOVERY_OPS_[A-Z_]+[A-Z]", code))
-    short = {f"RECOVERY_OPS_{name}" for name in re.findall(r"\"([A-Z][A-Z_]+)\"", code)}
-    kinds = re.findall(r'^        "([a-z]+)": ', (ROOT / SETTINGS[0]).read_text(), re.MULTILINE)
-    families = {f"RECOVERY_OPS_MOST_{kind.upper()}S" for kind in kinds}
-    said = set(re.findall(r"RECOVERY_OPS_[A-Z_]+[A-Z]\b", ALL.replace("_…", "")))
-    assert said - {name.removesuffix("_…") for name in NAMED.split()} <= known | short | families
-
-
-def test_variables_that_settings_read_are_documented() -> None:
-    code = "\n".join((ROOT / name).read_text() for name in SETTINGS)
-    read_here = set(re.findall(r"RECOVERY_OPS_[A-Z_]+[A-Z]\b", code))
-    assert len(read_here) > 40
-    assert sorted(name for name in read_here if name not in ALL) == []
+def test_named_variables_are_declared() -> None:
+    declared = {PREFIX + name for section in SECTIONS.values() for name in section}
+    agents = {PREFIX + name for name in VARIABLES}
+    named = set(re.findall(r"RECOVERY_OPS_[A-Z_]+[A-Z]\b", ALL.replace("_…", "")))
+    assert named - {name.removesuffix("_…") for name in NAMED.split()} <= declared | agents
 
 
 @pytest.mark.django_db
 def test_documented_metrics_are_those_of_the_console() -> None:
     now = timezone.now()
     Beat.objects.create(name=Beat.SCHEDULER, at=now)  # its age is a metric once it has run
-    assert metrics() == {one.name for one in readings.readings(now)}
+    found = {one.name for one in readings.readings(now)}
+    assert found == {f"recovery_ops_{name}" for name in readings.METRICS}
+    assert metrics() == found
 
 
 @pytest.mark.parametrize("example", snippets(ALL, "json"))

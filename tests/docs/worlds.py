@@ -122,6 +122,5 @@ WORLDS: dict[str, Callable[[Lab, Path], dict[str, Any]]] = {
     "failures": failures,
     "testing": lambda lab, folder: {"tmp_path": folder, "messages": []},
     "migrating": migrating,
-    "reference": lambda lab, folder: {},
     "production": lambda lab, folder: {},
 }

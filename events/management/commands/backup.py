@@ -21,11 +21,11 @@ _STEP_PAGES = 2_000
 class Command(BaseCommand):
     """Copy the store, look whether the copy is sound, and put it in its place only then."""
 
-    help = "Copy the SQLite store to a file, also while the server runs. PostgreSQL has pg_dump."
+    help = "Copy the SQLite database to a file, also while the server runs. PostgreSQL has `pg_dump`."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Where to."""
-        parser.add_argument("file", type=Path, help="must not be there yet")
+        parser.add_argument("file", type=Path, help="new file")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Write it, readable by its owner alone. Raises CommandError, and leaves nothing behind, where it cannot."""

@@ -16,7 +16,7 @@ _MOST_SHOWN = 20
 
 
 class Command(BaseCommand):
-    help = "Fold all facts anew and compare the result with the tables; exit code 1 when they differ."
+    help = "Compute all sums from the events again and compare; exit code 1 if they differ."
 
     def handle(self, *args: Any, **options: Any) -> None:
         with one_moment():

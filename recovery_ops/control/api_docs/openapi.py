@@ -10,6 +10,7 @@ from django.urls import URLPattern
 
 from events.exports import KINDS
 from recovery_ops import __version__
+from recovery_ops.control.api_docs.summaries import SUMMARIES
 from recovery_ops.control.breakers.models.load_shedding import LoadShed
 from recovery_ops.control.core.api.pagination import USUAL
 from recovery_ops.control.core.api.requests import ApiView, BodySpec
@@ -208,7 +209,7 @@ def openapi(patterns: list[URLPattern]) -> dict[str, Any]:
         if view is None or not issubclass(view, ApiView) or pattern.name is None:
             continue
         route = str(pattern.pattern)
-        address = f"{BASE}/{_PART.sub(lambda part: '{' + part.group(2) + '}', route)}"
+        address = f"{BASE}/{_template(route)}"
         paths[address] = {
             method: _operation(view, method, route, pattern.name) for method in METHODS if hasattr(view, method)
         }
@@ -237,8 +238,12 @@ def openapi(patterns: list[URLPattern]) -> dict[str, Any]:
     }
 
 
+def _template(route: str) -> str:
+    return _PART.sub(lambda part: "{" + part.group(2) + "}", route)
+
+
 def summary_of(view: type[ApiView]) -> str:
-    """What a view says that it does, without its address."""
+    """The docstring of a view, without its address."""
     text = " ".join((view.__doc__ or "").split())
     head, colon, rest = text.partition(": ")
     return rest if colon and head.startswith("`") else text
@@ -250,7 +255,8 @@ def _operation(view: type[ApiView], method: str, route: str, name: str) -> dict[
     found: dict[str, Any] = {
         "operationId": f"{name.removeprefix('api-').replace('-', '_')}_{method}",
         "tags": [route.partition("/")[0]],
-        "summary": summary_of(view),
+        "summary": SUMMARIES[f"{method.upper()} {_template(route)}"],
+        "description": summary_of(view),
         "parameters": [*_path_parameters(route), *_other_parameters(view, method, is_change=takes is not None)],
         "responses": {
             **dict.fromkeys({success, "200"} if takes else {"200"}, _answer(view.content)),

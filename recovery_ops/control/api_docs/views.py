@@ -83,7 +83,7 @@ def _operation(path: str, method: str, said: Mapping[str, Any], language: str, s
         id=said["operationId"],
         method=method.upper(),
         path=path,
-        summary=said["summary"],
+        summary=said["description"],
         fields=tuple(fields),
         is_open=said.get("security") == [],
         example=_EXAMPLES[language](method.upper(), server + path, _body_of(fields), said.get("security") == []),

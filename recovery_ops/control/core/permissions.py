@@ -23,44 +23,55 @@ class Role(StrEnum):
 
 ROLES = tuple(Role)
 
-LEAST_ROLE: dict[str, Role] = {
-    "see": Role.VIEWER,
-    "see_audit": Role.VIEWER,
-    "respond": Role.RESPONDER,  # take, hand on, put off and resolve what is put to people, and causes of failures
-    "decide": Role.RESPONDER,  # approve or reject what an agent proposes
-    "show_content": Role.RESPONDER,  # what strangers sent, as it came; each look is written down
-    "annotate": Role.RESPONDER,  # note something on the time axis, end and remove it; note something on an outage
-    "arrange": Role.RESPONDER,  # merge and split capacity events and causes of failures
-    "trip": Role.OPERATOR,
-    "disable": Role.OPERATOR,
-    "observe": Role.OPERATOR,
-    "release": Role.OPERATOR,
-    "extend": Role.OPERATOR,
-    "reset": Role.OPERATOR,
-    "probe": Role.OPERATOR,
-    "abort": Role.OPERATOR,  # have a run called off, and take that back
-    "retry": Role.OPERATOR,  # have a run begun again, and take that back
-    "pause": Role.OPERATOR,  # have instances begin no new runs for a time, and take that back
-    "retire": Role.OPERATOR,  # say that an instance is gone: nothing waits for it any more
-    "shed": Role.OPERATOR,  # let less important work fail fast for a time, prolong it and take it back
-    "snooze_notices": Role.OPERATOR,  # hold back what rules tell of a provider, for a time, and lift that
-    "mend_intake": Role.OPERATOR,  # replay or drop what could not be taken in
-    "edit_policy": Role.OPERATOR,  # one operation's settings, live where the environment asks for no review
-    "propose_policy": Role.OPERATOR,  # draft, edit, comment on and send to review
-    "release_policy": Role.OPERATOR,  # what was approved; anything where the environment asks for no review
-    "roll_back_policy": Role.OPERATOR,  # to what was live before: an emergency waits for nobody
-    "break_glass": Role.EDITOR,  # release without approval where it is asked for; lands in the list for review
-    "agree": Role.OPERATOR,  # to what somebody else asked for where two have to; it takes the act's own permission too
-    "write_runbooks": Role.EDITOR,  # what people are to do about a class of failures
-    "approve_policy": Role.APPROVER,  # somebody else's
-    "manage_notifications": Role.EDITOR,  # channels, what they are told, and chains of who is asked
-    "set_rules": Role.ADMIN,  # whether an environment asks for review
-    "override_for_long": Role.ADMIN,  # longer than 24 h
-    "manage_keys": Role.ADMIN,
-    "manage_accounts": Role.ADMIN,
-    "remove_demonstration": Role.ADMIN,  # all data of its environment
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """The first role that has it, and what it allows."""
+
+    least: Role
+    allows: str
+
+
+PERMISSIONS: dict[str, Permission] = {
+    "see": Permission(Role.VIEWER, "read everything in the environment"),
+    "see_audit": Permission(Role.VIEWER, "read the audit log"),
+    "respond": Permission(Role.RESPONDER, "acknowledge, assign, snooze and resolve escalations and issues"),
+    "decide": Permission(Role.RESPONDER, "approve or reject the proposal of an agent"),
+    "show_content": Permission(Role.RESPONDER, "show masked content; each view is recorded"),
+    "annotate": Permission(Role.RESPONDER, "add and end annotations, comment on incidents"),
+    "arrange": Permission(Role.RESPONDER, "merge and unmerge incidents and issues"),
+    "trip": Permission(Role.OPERATOR, "force a breaker open"),
+    "disable": Permission(Role.OPERATOR, "disable a breaker"),
+    "observe": Permission(Role.OPERATOR, "set a breaker to metrics only"),
+    "release": Permission(Role.OPERATOR, "clear an override"),
+    "extend": Permission(Role.OPERATOR, "extend an override"),
+    "reset": Permission(Role.OPERATOR, "reset a breaker"),
+    "probe": Permission(Role.OPERATOR, "send a probe"),
+    "abort": Permission(Role.OPERATOR, "abort a run, and withdraw the abort"),
+    "retry": Permission(Role.OPERATOR, "retry a run, and withdraw the retry"),
+    "pause": Permission(Role.OPERATOR, "pause new runs or stop an agent, and resume"),
+    "retire": Permission(Role.OPERATOR, "retire an instance, and restore it"),
+    "shed": Permission(Role.OPERATOR, "start, extend and stop load shedding"),
+    "snooze_notices": Permission(Role.OPERATOR, "mute the notifications about a provider"),
+    "mend_intake": Permission(Role.OPERATOR, "replay or drop quarantined records"),
+    "edit_policy": Permission(Role.OPERATOR, "edit the settings of one operation, where no review is required"),
+    "propose_policy": Permission(Role.OPERATOR, "draft, edit and submit proposals"),
+    "release_policy": Permission(Role.OPERATOR, "release an approved policy; any policy, where no review is required"),
+    "roll_back_policy": Permission(Role.OPERATOR, "roll back to the release before, without approval"),
+    "break_glass": Permission(Role.EDITOR, "apply a change without the required approval; it is reviewed later"),
+    "agree": Permission(Role.OPERATOR, "approve the request of another user, with the permission of the action itself"),
+    "write_runbooks": Permission(Role.EDITOR, "edit runbooks"),
+    "approve_policy": Permission(Role.APPROVER, "approve the proposal of another user"),
+    "manage_notifications": Permission(Role.EDITOR, "edit channels, message rules and escalation policies"),
+    "set_rules": Permission(Role.ADMIN, "require reviews and second approvers in an environment"),
+    "override_for_long": Permission(Role.ADMIN, "set an override for more than 24 h"),
+    "manage_keys": Permission(Role.ADMIN, "create, rotate and revoke keys"),
+    "manage_accounts": Permission(Role.ADMIN, "create and disable accounts, grant roles"),
+    "remove_demonstration": Permission(Role.ADMIN, "remove the demonstration with all its data"),
 }
-"""Every permission there is, and the first role that has it."""
+"""Every permission; `docs/reference/roles.md` and Settings → Access list them."""
+LEAST_ROLE: dict[str, Role] = {name: one.least for name, one in PERMISSIONS.items()}
+
 
 KEY_PERMISSIONS: dict[str, frozenset[str]] = {
     "read": frozenset({"see", "see_audit"}),

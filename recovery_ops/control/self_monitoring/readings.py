@@ -48,6 +48,38 @@ class Reading:
     unit: str = "1"
 
 
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What a metric is, and its labels."""
+
+    help: str
+    labels: tuple[str, ...] = ()
+    kind: Literal["counter", "gauge"] = "gauge"
+    unit: str = "1"
+
+
+_TASK, _ENVIRONMENT = ("task",), ("environment",)
+METRICS: dict[str, Metric] = {
+    "facts_total": Metric("Received records, by outcome.", ("process", "outcome"), kind="counter"),
+    "intake_queue_requests": Metric("Event requests waiting for the writer.", ("process",)),
+    "open_streams": Metric("Open streams, of pages and of agents.", ("process", "kind")),
+    "agents": Metric("Instances, by reporting state.", ("environment", "state")),
+    "outbox_facts": Metric("Events in outboxes of reporting agents.", _ENVIRONMENT),
+    "desired_revision": Metric("The newest revision of the desired state.", _ENVIRONMENT),
+    "agents_behind": Metric("Reporting instances on an older revision.", _ENVIRONMENT),
+    "desired_revision_lag": Metric("Delay of the slowest reporting instance, in revisions.", _ENVIRONMENT),
+    "fact_lag_seconds": Metric("Ingest delay of events, p95 of the newest 200.", _ENVIRONMENT, unit="s"),
+    "task_age_seconds": Metric("Time since the last run of a periodic task.", _TASK, unit="s"),
+    "task_duration_seconds": Metric("Duration of the last run.", _TASK, unit="s"),
+    "task_trouble": Metric("1 if a task is late or its last run failed.", _TASK),
+    "scheduler_age_seconds": Metric("Time since the scheduler last queued a task.", unit="s"),
+    "deliveries": Metric("Stored messages, by state.", ("state",)),
+    "delivery_delay_seconds": Metric("Age of the oldest due message.", unit="s"),
+    "requests_waiting": Metric("Pending approval requests.", _ENVIRONMENT),
+}
+"""Every metric of `/metrics`, without its prefix `recovery_ops_`; `docs/reference/metrics.md` lists them."""
+
+
 def process_name() -> str:
     """What tells this process from the others: host and number."""
     return f"{socket.gethostname()}:{os.getpid()}"
@@ -62,16 +94,12 @@ def of_process() -> Iterator[Reading]:
     """What only this process knows."""
     here = {"process": process_name()}
     counts = dict(writer.counts)
-    yield Reading(
-        name="recovery_ops_facts_total",
-        kind="counter",
-        help="Received records, by outcome.",
-        points=tuple(({**here, "outcome": outcome}, float(counts.get(outcome, 0))) for outcome in _OUTCOMES),
-    )
-    yield _gauge("intake_queue_requests", "Event requests waiting for the writer.", [(here, writer.waiting)])
+    outcomes = [({**here, "outcome": outcome}, float(counts.get(outcome, 0))) for outcome in _OUTCOMES]
+    yield _reading("facts_total", outcomes)
+    yield _reading("intake_queue_requests", [(here, writer.waiting)])
     streams = [("pages", live_stream.app.open_streams), ("agents", stream.app.open_streams)]
     points = [({**here, "kind": kind}, count) for kind, count in streams]
-    yield _gauge("open_streams", "Open streams, of pages and of agents.", points)
+    yield _reading("open_streams", points)
 
 
 def of_store(now: datetime) -> Iterator[Reading]:
@@ -83,7 +111,7 @@ def of_store(now: datetime) -> Iterator[Reading]:
         "environment"
     )
     counted = waiting.annotate(count=Count("pk")).order_by()
-    yield _gauge("requests_waiting", "Pending approval requests.", _by_environment(counted))
+    yield _reading("requests_waiting", _by_environment(counted))
 
 
 def lag_p95_s(environment: str) -> float | None:
@@ -130,25 +158,20 @@ def _fleet(now: datetime) -> Iterator[Reading]:
     for environment, count in silent.annotate(count=Count("pk")).order_by():
         agents[environment, "silent"] += count
     environments = sorted({*revisions, *(environment for environment, _ in agents)})
-    yield _gauge(
+    yield _reading(
         "agents",
-        "Instances, by reporting state.",
         [({"environment": environment, "state": state}, count) for (environment, state), count in agents.items()],
     )
-    yield _gauge("outbox_facts", "Events in outboxes of reporting agents.", _by_environment(pending.items()))
-    yield _gauge("desired_revision", "The newest revision of the desired state.", _by_environment(revisions.items()))
-    yield _gauge("agents_behind", "Reporting instances on an older revision.", _by_environment(behind.items()))
-    yield _gauge(
+    yield _reading("outbox_facts", _by_environment(pending.items()))
+    yield _reading("desired_revision", _by_environment(revisions.items()))
+    yield _reading("agents_behind", _by_environment(behind.items()))
+    yield _reading(
         "desired_revision_lag",
-        "Delay of the slowest reporting instance.",
         _by_environment(lag.items()),
     )
     found = [(environment, lag_p95_s(environment)) for environment in environments]
-    yield _gauge(
-        "fact_lag_seconds",
-        "Ingest delay of events, p95 of the newest 200.",
-        _by_environment((environment, value) for environment, value in found if value is not None),
-        unit="s",
+    yield _reading(
+        "fact_lag_seconds", _by_environment((environment, value) for environment, value in found if value is not None)
     )
 
 
@@ -156,42 +179,33 @@ def _tasks(now: datetime) -> Iterator[Reading]:
     beats = beats_by_name()
     duties = duties_of(beats, now)
     known = [(duty, duty.beat) for duty in duties if duty.beat is not None]
-    yield _gauge(
-        "task_age_seconds",
-        "Time since the last run of a periodic task.",
-        [({"task": duty.name}, (now - beat.at).total_seconds()) for duty, beat in known],
-        unit="s",
+    yield _reading("task_age_seconds", [({"task": duty.name}, (now - beat.at).total_seconds()) for duty, beat in known])
+    yield _reading(
+        "task_duration_seconds", [({"task": duty.name}, beat.took_s) for duty, beat in known if beat.took_s is not None]
     )
-    yield _gauge(
-        "task_duration_seconds",
-        "Duration of the last run.",
-        [({"task": duty.name}, beat.took_s) for duty, beat in known if beat.took_s is not None],
-        unit="s",
-    )
-    yield _gauge(
+    yield _reading(
         "task_trouble",
-        "1 if a task is late or its last run failed.",
         [({"task": duty.name}, float(duty.standing in (LATE, FAILED))) for duty in duties],
     )
     if (scheduler := beats.get(Beat.SCHEDULER)) is not None:
         age_s = (now - scheduler.at).total_seconds()
-        yield _gauge("scheduler_age_seconds", "Time since the scheduler last queued a task.", [({}, age_s)], unit="s")
+        yield _reading("scheduler_age_seconds", [({}, age_s)])
 
 
 def _deliveries(now: datetime) -> Iterator[Reading]:
     counted = dict(Delivery.objects.values_list("state").annotate(count=Count("pk")).order_by())
-    yield _gauge(
+    yield _reading(
         "deliveries",
-        "Stored messages, by state.",
         [({"state": state}, counted.get(state, 0)) for state in Delivery.STATES],
     )
     oldest = Delivery.objects.filter(state__in=Delivery.UNFINISHED).aggregate(at=Min("not_before"))["at"]
     age_s = 0.0 if oldest is None else max(0.0, (now - oldest).total_seconds())
-    yield _gauge("delivery_delay_seconds", "Age of the oldest due message.", [({}, age_s)], unit="s")
+    yield _reading("delivery_delay_seconds", [({}, age_s)])
 
 
-def _gauge(name: str, words: str, points: Iterable[tuple[Mapping[str, str], float]], *, unit: str = "1") -> Reading:
-    return Reading(name=f"recovery_ops_{name}", kind="gauge", help=words, points=tuple(points), unit=unit)
+def _reading(name: str, points: Iterable[tuple[Mapping[str, str], float]]) -> Reading:
+    one = METRICS[name]
+    return Reading(name=f"recovery_ops_{name}", kind=one.kind, help=one.help, points=tuple(points), unit=one.unit)
 
 
 def _by_environment(found: Iterable[tuple[str, float]]) -> list[tuple[Mapping[str, str], float]]:

@@ -25,7 +25,7 @@ from recovery_ops.control.core.commands import CommandResult
 from recovery_ops.control.core.environment import actor_of, visit_of
 from recovery_ops.control.core.models.bases import EVERYWHERE
 from recovery_ops.control.core.pagination import page_of
-from recovery_ops.control.core.permissions import KEY_PERMISSIONS, LEAST_ROLE, ROLES, Role
+from recovery_ops.control.core.permissions import KEY_PERMISSIONS, LEAST_ROLE, PERMISSIONS, ROLES, Role
 from recovery_ops.control.core.views.settings import SettingsFormView, answer, require, settings_page
 from recovery_ops.rules.policy.scope import ANY
 
@@ -63,8 +63,8 @@ def deeds() -> list[Deed]:
     for permission, least in LEAST_ROLE.items():
         scopes = [scope for scope, held in KEY_PERMISSIONS.items() if permission in held]
         may = [ROLES.index(role) >= ROLES.index(least) for role in ROLES]
-        words = permission.replace("_", " ").capitalize()
-        found.append(Deed(words=words, may=may, by_key=", ".join(scopes)))
+        words = PERMISSIONS[permission].allows
+        found.append(Deed(words=words[:1].upper() + words[1:], may=may, by_key=", ".join(scopes)))
     return found
 
 

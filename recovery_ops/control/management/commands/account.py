@@ -28,32 +28,32 @@ from recovery_ops.rules.policy.scope import ANY
 
 
 class Command(BaseCommand):
-    help = "Make an account, mend a lost password, change a role, or list who may come in."
+    help = "Create accounts, reset passwords, grant roles, and list accounts."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         verbs = parser.add_subparsers(
             dest="verb", required=True, metavar="create|reset|grant|sign-out|break-glass|list"
         )
-        create = verbs.add_parser("create", help="a new account")
-        reset = verbs.add_parser("reset", help="a new password for an account; its sessions end")
-        grant = verbs.add_parser("grant", help="another role for an account")
-        sign_out = verbs.add_parser("sign-out", help="end every session of an account")
+        create = verbs.add_parser("create", help="create an account")
+        reset = verbs.add_parser("reset", help="create a new password; sessions end")
+        grant = verbs.add_parser("grant", help="grant a role")
+        sign_out = verbs.add_parser("sign-out", help="end all sessions of an account")
         sign_out.add_argument("name", metavar="NAME")
         glass = verbs.add_parser(
-            "break-glass", help="an admin of everything for some hours, when nobody else can come in"
+            "break-glass", help="create a temporary admin of all environments, when no user can sign in"
         )
-        glass.add_argument("--reason", required=True, help="why; it stands in the audit log")
-        glass.add_argument("--hours", type=int, default=4, help="how long; 4 where not said, 24 at most")
-        verbs.add_parser("list", help="every account and its roles")
+        glass.add_argument("--reason", required=True, help="reason, recorded in the audit log")
+        glass.add_argument("--hours", type=int, default=4, help="hours (4); at most 24")
+        verbs.add_parser("list", help="list accounts and roles")
         for one in (create, reset, grant):
             one.add_argument("name", metavar="NAME")
         for one in (create, grant):
             one.add_argument("--role", required=True, choices=[str(role) for role in ROLES])
             # `manage.py` has an --environment of its own for what a server plays; here nothing said means everywhere.
-            one.add_argument("--environment", default=EVERYWHERE, help="one environment; without it, every one")
-        grant.add_argument("--group", default=ANY, help="only for this group of agents; without it, for all of them")
+            one.add_argument("--environment", default=EVERYWHERE, help="only this environment (all)")
+        grant.add_argument("--group", default=ANY, help="only this group of agents (all)")
         for one in (create, reset):
-            one.add_argument("--generate", action="store_true", help="make the password up, also at a terminal")
+            one.add_argument("--generate", action="store_true", help="generate the password, also at a terminal")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

@@ -21,26 +21,24 @@ from recovery_ops.server.progress_bars import progress_bar
 
 
 class Command(BaseCommand):
-    help = "Check the audit log's hash chains, note where they end, or write the log out."
+    help = "Verify, anchor or export the audit log."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="verify | anchor | export")
-        one = verbs.add_parser("verify", help="walk the chains; exit code 1 where one is broken")
-        one.add_argument("--environment", help="one environment; without it, every one")
+        one = verbs.add_parser("verify", help="verify the hash chains; exit code 1 if one is broken")
+        one.add_argument("--environment", help="only this environment (all)")
         one.add_argument(
-            "--anchors", type=Path, metavar="FILE", help="what `audit anchor` said earlier; the log must still say so"
+            "--anchors", type=Path, metavar="FILE", help="also compare with earlier output of `audit anchor`"
         )
-        anchor = verbs.add_parser(
-            "anchor", help="print where each chain ends, a JSON line each: keep it on another machine"
-        )
+        anchor = verbs.add_parser("anchor", help="print the end of each chain as JSON lines, for another machine")
         anchor.add_argument(
             "--to",
             default="",
             metavar="URL|FILE",
-            help="post the lines there, or append them to a file, signed with RECOVERY_OPS_AUDIT_ANCHOR_SECRET",
+            help="post them to a URL or append them to a file, signed with RECOVERY_OPS_AUDIT_ANCHOR_SECRET",
         )
-        export = verbs.add_parser("export", help="print the log, a JSON line for each row, oldest first")
-        export.add_argument("--environment", help="one environment; without it, every one")
+        export = verbs.add_parser("export", help="print the log as JSON lines, oldest first")
+        export.add_argument("--environment", help="only this environment (all)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         {"verify": self._verify, "anchor": self._anchor, "export": self._export}[options["verb"]](options)

@@ -20,27 +20,29 @@ _REASON = "asked for on the server's command line"
 
 
 class Command(BaseCommand):
-    help = "Make, list, replace and revoke the keys of agents and other programs."
+    help = "Create, list, rotate and revoke keys."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        create = actions.add_parser("create", help="Make a key and print it, once, alone on the last line.")
-        create.add_argument("--name", required=True, help="What or whom it is for.")
+        create = actions.add_parser("create", help="Create a key; it is on the last line, once.")
+        create.add_argument("--name", required=True, help="Name of the key.")
         create.add_argument(
             "--scope", type=_scopes, default=["ingest", "desired"], help=f"Comma-separated: {', '.join(SCOPES)}."
         )
-        create.add_argument("--days", type=_days, help="How long it is good for; for ever if not given.")
+        create.add_argument("--days", type=_days, help="Days until it expires (never).")
         create.add_argument(
-            "--requests-per-s", type=int, help="How often it may ask, of each scope; 0: no limit. Else as set up."
+            "--requests-per-s",
+            type=int,
+            help="Requests per second for each permission; 0: no limit (by the environment variables).",
         )
-        create.add_argument("--environment", default=settings.ENVIRONMENT, help="Default: %(default)s.")
-        listing = actions.add_parser("list", help="Show all keys.")
-        listing.add_argument("--environment", help="Only those of this environment.")
-        rotate = actions.add_parser("rotate", help="Make a key like another one, which goes on for a while.")
-        rotate.add_argument("prefix", help="The beginning of the old key, as `list` shows it.")
-        rotate.add_argument("--overlap-hours", type=_hours, default=24, help="How long both are good; default 24.")
-        revoke = actions.add_parser("revoke", help="Revoke a key; obeyed everywhere within 10 s.")
-        revoke.add_argument("prefix", help="The beginning of the key, as `list` shows it.")
+        create.add_argument("--environment", default=settings.ENVIRONMENT, help="Environment (%(default)s).")
+        listing = actions.add_parser("list", help="List keys.")
+        listing.add_argument("--environment", help="Only this environment.")
+        rotate = actions.add_parser("rotate", help="Rotate a key; the old one expires after an overlap.")
+        rotate.add_argument("prefix", help="Beginning of the old key.")
+        rotate.add_argument("--overlap-hours", type=_hours, default=24, help="Hours in which both are valid (24).")
+        revoke = actions.add_parser("revoke", help="Revoke a key; takes effect within 10 s.")
+        revoke.add_argument("prefix", help="Beginning of the key.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["action"] == "create":

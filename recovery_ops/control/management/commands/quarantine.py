@@ -16,20 +16,22 @@ from recovery_ops.control.self_monitoring.services import drop_quarantine, repla
 
 
 class Command(BaseCommand):
-    help = "Show, replay or drop what could not be taken in."
+    help = "List, replay or drop quarantined records."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
         for verb, words in (
-            ("list", "show every line with its reason"),
-            ("replay", "take lines in once more; what still cannot be stays"),
-            ("drop", "forget lines for good"),
+            ("list", "list records with reasons"),
+            ("replay", "replay records after a fix"),
+            ("drop", "drop records"),
         ):
             one = verbs.add_parser(verb, help=words)
-            one.add_argument("--environment", default=settings.ENVIRONMENT, help="Default: %(default)s.")
+            one.add_argument("--environment", default=settings.ENVIRONMENT, help="Environment (%(default)s).")
             if verb != "list":
-                one.add_argument("lines", nargs="*", type=int, metavar="ID", help="the lines; without any, all of them")
-                one.add_argument("--reason", required=True, help="why, for the audit log; at least 10 characters")
+                one.add_argument("lines", nargs="*", type=int, metavar="ID", help="numbers of records (all)")
+                one.add_argument(
+                    "--reason", required=True, help="reason, at least 10 characters, recorded in the audit log"
+                )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["verb"] == "list":

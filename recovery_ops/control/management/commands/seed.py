@@ -19,18 +19,18 @@ from recovery_ops.control.escalations.seed import MadeUp, hold, let_go
 
 
 class Command(BaseCommand):
-    help = "Fill the store with made-up facts of a fleet that had trouble. The same numbers give the same facts."
+    help = "Store generated events of a fleet with failures. The same arguments give the same events."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--facts", type=int, default=100_000, help="How many. Default: %(default)s.")
-        parser.add_argument("--agents", type=int, default=40, help="Instances. Default: %(default)s.")
-        parser.add_argument("--breakers", type=int, default=40, help="Each an operation. Default: %(default)s.")
-        parser.add_argument("--runs", type=int, default=5_000, help="Default: %(default)s.")
-        parser.add_argument("--escalations", type=int, default=0, help="Questions to people. Default: %(default)s.")
-        parser.add_argument("--days", type=float, default=7.0, help="How far they reach back. Default: %(default)s.")
-        parser.add_argument("--until", type=_moment, help="When the last one happened (ISO, UTC); now if not given.")
-        parser.add_argument("--seed", type=int, default=1, help="Another number, other facts. Default: %(default)s.")
-        parser.add_argument("--environment", default=settings.ENVIRONMENT, help="Default: %(default)s.")
+        parser.add_argument("--facts", type=int, default=100_000, help="Events (%(default)s).")
+        parser.add_argument("--agents", type=int, default=40, help="Instances (%(default)s).")
+        parser.add_argument("--breakers", type=int, default=40, help="Breakers (%(default)s).")
+        parser.add_argument("--runs", type=int, default=5_000, help="Runs (%(default)s).")
+        parser.add_argument("--escalations", type=int, default=0, help="Escalations (%(default)s).")
+        parser.add_argument("--days", type=float, default=7.0, help="Days before `--until` (%(default)s).")
+        parser.add_argument("--until", type=_moment, help="Time of the last event, ISO 8601 (now).")
+        parser.add_argument("--seed", type=int, default=1, help="Seed of the generator (%(default)s).")
+        parser.add_argument("--environment", default=settings.ENVIRONMENT, help="Environment (%(default)s).")
 
     def handle(self, *args: Any, **options: Any) -> None:
         numbers = {name: options[name] for name in ("facts", "agents", "breakers", "runs")}

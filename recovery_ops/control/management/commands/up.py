@@ -37,32 +37,32 @@ _WILDCARDS = {"0.0.0.0", "::", ""}  # noqa: S104  # compared with, not bound to
 
 
 class Command(BaseCommand):
-    help = "Prepare the store and run everything: console, intake, worker, scheduler and a demonstration fleet."
+    help = "Prepare the database and run the console, worker, scheduler and demonstration in one process."
     requires_system_checks = ()  # the settings are ours; a second of start-up is the user's
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--host", default=settings.HOST, help="address to listen on (RECOVERY_OPS_HOST)")
-        parser.add_argument("--port", type=_port, default=settings.PORT, help="0 takes a free one (RECOVERY_OPS_PORT)")
+        parser.add_argument("--port", type=_port, default=settings.PORT, help="port; 0: a free one (RECOVERY_OPS_PORT)")
         parser.add_argument(
             "--otlp-port",
             type=_port,
             default=settings.OTLP_PORT,
-            help="take facts on a port of their own as well, usually 4318 (RECOVERY_OPS_OTLP_PORT)",
+            help="second port, for events alone: 4318 (RECOVERY_OPS_OTLP_PORT)",
         )
         # `manage.py` takes --data out before settings are read; it stands here for the sake of --help.
-        parser.add_argument("--data", metavar="DIR", help="where everything is kept (RECOVERY_OPS_DATA)")
+        parser.add_argument("--data", metavar="DIR", help="data directory (RECOVERY_OPS_DATA)")
         parser.add_argument(
             "--environment",
             default=settings.DEMO_ENVIRONMENT,
-            help="environment of the demonstration's agents; default: %(default)s",
+            help="environment of the demonstration (%(default)s)",
         )
         parser.add_argument(
             "--no-demo",
             action="store_true",
             default=settings.NO_DEMO,
-            help="start without the demonstration fleet (RECOVERY_OPS_NO_DEMO=1)",
+            help="start without the demonstration (RECOVERY_OPS_NO_DEMO=1)",
         )
-        parser.add_argument("--demo", action="store_true", help="start a demonstration that was removed once more")
+        parser.add_argument("--demo", action="store_true", help="start a removed demonstration again")
 
     def handle(self, *args: Any, **options: Any) -> None:
         self._is_quiet = options["verbosity"] == 0
