@@ -110,10 +110,11 @@ def test_incidents_agree_on_list_page_and_api(client: Client) -> None:
 def test_runs_of_merged_incident_agree_everywhere(client: Client) -> None:
     """Two backends with a run in common: five runs and three instances, neither the sum nor the most of one."""
     for provider, runs in (("atlas", ("r-1", "r-2", "r-3")), ("borealis", ("r-3", "r-4", "r-5"))):
-        story, given = Story(), {"category": Category.OVERLOADED, "operation": provider, "provider": provider}
+        story = Story()
         for number in range(24):
             instance = f"{'ab'[number % 2] if provider == 'atlas' else 'bc'[number % 2]}-1"
-            story.tell(failed(**given), at=300 - 3 * number, instance=instance, run=runs[number % 3])
+            event = failed(category=Category.OVERLOADED, operation=provider, provider=provider)
+            story.tell(event, at=300 - 3 * number, instance=instance, run=runs[number % 3])
         story.store()
     look("dev", NOW)
     numbers = list(CapacityEvent.objects.filter(provider__in=("atlas", "borealis")).values_list("pk", flat=True))
