@@ -46,6 +46,8 @@ def test_unknown_folder_has_no_tier() -> None:
         ("tests/support/databases.py", set(tiers.SLICES)),
         ("pyproject.toml", set(tiers.SLICES)),
         ("README.md", set()),
+        (".ci/run", set(tiers.SLICES)),
+        (".ci/passed", set()),
     ],
 )
 def test_changed_path_asks_for_its_slices(path: str, expected: set[str]) -> None:
