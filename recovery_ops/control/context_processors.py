@@ -25,13 +25,14 @@ from recovery_ops.control.saved_views.selectors import in_use
 
 
 def template_context(request: HttpRequest) -> dict[str, Any]:
-    """What every template may use: `environment`, `environments`, `role`, `may`, `revision`, `nav`, `carried`.
+    """What every template may use: `environment`, `environments`, `role`, `may`, `nav` …
 
-    `may.trip` and so on are the permissions of `roles.LEAST_ROLE`. `nav.breakers` counts those that do not flow,
-    `nav.agents` those that do not report, `nav.capacity` the outages that go on, `nav.escalations` what nobody has
-    taken, `nav.requests` what waits for a second person. `carried` is the range and the scope that the address asks
-    for, for links to other screens, `kept_to` the chips of the scope, `unheard` what of the address the page ignored.
-    `has_tray`: this session asked for long work that may still go on. What a page does not print is not asked for.
+    `is_production` is of the environment, `revision` its newest change. `may.trip` and so on are the permissions of
+    `roles.LEAST_ROLE`. `nav.breakers` counts those that do not flow, `nav.agents` those that do not report,
+    `nav.capacity` the outages that go on, `nav.escalations` what nobody has taken, `nav.requests` what waits for a
+    second person. `carried` is the range and the scope that the address asks for, for links to other screens, `kept_to`
+    the chips of the scope, `unheard` what of the address the page ignored. `has_tray`: this session asked for long work
+    that may still go on. What a page does not print is not asked for.
     """
     if not getattr(request, "user", None) or not request.user.is_authenticated:
         return {}
@@ -39,6 +40,7 @@ def template_context(request: HttpRequest) -> dict[str, Any]:
     return {
         "environment": visit.environment,
         "environments": visit.environments,
+        "is_production": visit.is_production,
         "role": visit.role or "no role",
         "may": visit.grants.permissions(visit.environment),
         "revision": SimpleLazyObject(partial(current_revision, visit.environment)),

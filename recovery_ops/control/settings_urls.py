@@ -11,7 +11,7 @@ from django.views.generic import RedirectView
 
 from recovery_ops.control.access.views import accounts, keys, oidc_test, profile
 from recovery_ops.control.core.views import settings
-from recovery_ops.control.policies.views import masking
+from recovery_ops.control.policies.views import environment_rules, masking
 from recovery_ops.control.self_monitoring.views import health, storage
 
 
@@ -40,6 +40,7 @@ def pages(seeing: Callable[[Any], Any]) -> list[URLPattern]:
             )
             for verb in ("reset", "disable", "enable")
         ),
+        path("settings/environment", seeing(environment_rules.environment_rules), name="environment-rules"),
         path("settings/data", seeing(storage.stored), name="stored"),
         path("settings/data/masking", seeing(masking.masking), name="masking"),
         path("settings/health", seeing(health.health), name="health"),

@@ -61,7 +61,7 @@
     if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
     const form = event.target.closest?.("form.act[method=post]:has([name=key])");
     const button = form?.querySelector("footer button[data-kind=primary]");
-    if (!button || form.elements.confirm || form.matches("[data-many]") || document.querySelector(".env[data-env^=prod]")) return;
+    if (!button || form.elements.confirm || form.matches("[data-many]") || document.querySelector(".env[data-production]")) return;
     event.preventDefault();
     form.requestSubmit(button);
   }
@@ -99,9 +99,10 @@
   function showEnd() {
     const output = document.querySelector("output[data-ends]");
     const fields = output?.form?.elements;
-    const seconds = Number(fields?.expires_in_s?.value);
-    if (!output || !seconds) return;
-    const end = beginning(fields) + seconds * 1000;
+    if (!fields) return;
+    const end = fields.expires_in_s.value === "custom" ? ops.typed(fields.ends_at.value) : beginning(fields) + fields.expires_in_s.value * 1000;
+    output.parentElement.hidden = !(end > 0);
+    if (!(end > 0)) return;
     const isToday = ops.day(end) === ops.day(ops.now());
     output.textContent = `${isToday ? "" : `${ops.day(end)} `}${ops.clock(end)} ${ops.zone}`;
   }

@@ -239,3 +239,15 @@ def test_typed_confirmation_does_not_come_back(visit: Visit) -> None:
     page.reload()
     expect(page.get_by_label("Reason")).to_have_value(REASON)
     expect(page.locator("#confirm")).to_have_value("")
+
+
+def test_custom_end_has_a_field_and_no_other_end(visit: Visit) -> None:
+    page = visit("/breakers/search_web/trip")
+    end, shown = page.get_by_label("End UTC"), page.locator("output[data-ends]")
+    expect(end).to_be_hidden()
+    expect(shown).to_be_visible()
+    page.get_by_role("radio", name="Custom", exact=True).check(force=True)
+    expect(end).to_be_visible()
+    expect(shown).to_be_hidden()
+    end.fill("2040-01-31T22:15")
+    expect(shown).to_contain_text("22:15")

@@ -69,7 +69,7 @@ SCREENS: dict[str, tuple[str, ...]] = {
     "feedback": ("api-feedback-propose", "api-feedback-close"),
     "say-feedback": ("api-feedback",),
     "release": ("api-roll-back", "api-review-release"),
-    "policy-rules": ("api-rules",),
+    "environment-rules": ("api-rules",),
     "policy": ("api-operation-policy", "api-proposals"),
     "masking": ("api-masking", "api-masking-check"),
     "intake": ("api-quarantine-replay", "api-quarantine-drop", "api-quarantine-show"),

@@ -50,7 +50,7 @@ _TITLES = {
     "extend": "Extend override of",
     "shed": "Start shedding of",
     "extend_shed": "Extend shedding of",
-    "set_rules": "Lower approval rules of",
+    "set_rules": "Change rules of",
 }
 
 
@@ -184,3 +184,5 @@ def _terms(found: ApprovalRequest) -> Iterable[tuple[str, str]]:
     for name, words in (("is_review_needed", "Policy approval"), ("is_second_needed", "Second approver")):
         if name in said:
             yield words, "required" if said[name] else "no longer required"
+    if "is_production" in said:
+        yield "Production", "yes" if said["is_production"] else "no longer"

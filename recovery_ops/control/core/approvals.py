@@ -12,6 +12,7 @@ from recovery_ops.control.core import checks
 from recovery_ops.control.core.models.approval_requests import ApprovalRequest
 from recovery_ops.control.core.models.audit import AuditEntry, UsedKey
 from recovery_ops.control.core.models.environment_rules import EnvironmentRules
+from recovery_ops.control.core.production import is_production
 from recovery_ops.control.core.rejections import CONFLICT, FORBIDDEN, ApprovalPending, CommandRejected
 from recovery_ops.rules.policy.scope import Scope
 
@@ -51,7 +52,7 @@ def requires_second_approver(environment: str) -> bool:
 
 def has_wide_reach(environment: str, scope: Scope) -> bool:
     """Whether the scope covers every breaker, or is in production."""
-    return checks.is_production(environment) or checks.is_every_breaker(environment, scope.operation)
+    return is_production(environment) or checks.is_every_breaker(environment, scope.operation)
 
 
 def must_wait(command: Command) -> bool:

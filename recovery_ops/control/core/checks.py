@@ -14,6 +14,7 @@ from events.models import Agent, BreakerState, MinuteSum, SettingsInForce
 from events.queries import fleet
 from recovery_ops.control.core.actors import Actor
 from recovery_ops.control.core.models.bases import ENVIRONMENT_CHARS, NAME_CHARS, REASON_CHARS
+from recovery_ops.control.core.production import is_production
 from recovery_ops.control.core.rejections import NOT_FOUND, CommandRejected
 from recovery_ops.rules.policy.scope import ANY, Place, Scope
 
@@ -26,8 +27,6 @@ LONGEST_EXPIRY_ADMIN_S = 30 * 24 * 3600.0
 LATEST_START_S = 30 * 24 * 3600.0
 FEW = 10
 """An override of more breakers than this requires a fresh sign-in, as does one of all breakers."""
-_PRODUCTION = "prod"
-"""Prefix of the names of production environments."""
 _LATELY = timedelta(days=7)
 _WHOLE_SECONDS_S = 1.0
 _MOST_SHOWN_S = 1e15
@@ -104,11 +103,6 @@ def name_to_confirm(environment: str, scope: Scope, now: datetime | None = None)
     if is_production(environment):
         return environment if is_every else scope.operation
     return environment if is_every and is_everybody(environment, scope, now) else ""
-
-
-def is_production(environment: str) -> bool:
-    """Whether the environment is production, by its name."""
-    return environment.startswith(_PRODUCTION)
 
 
 def is_everybody(environment: str, scope: Scope, now: datetime | None = None) -> bool:

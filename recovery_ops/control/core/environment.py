@@ -13,14 +13,18 @@ from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
+from django.db.models import BooleanField, Value
+from django.db.models.functions import Cast
 from django.http import Http404, HttpRequest
 
 from events.models import AgentKey
 from recovery_ops.control.core.actors import Actor, Channel, digest_request
 from recovery_ops.control.core.client_addresses import client_address
 from recovery_ops.control.core.models.bases import EVERYWHERE, NAME_CHARS
+from recovery_ops.control.core.models.environment_rules import EnvironmentRules
 from recovery_ops.control.core.models.revisions import Revision
 from recovery_ops.control.core.permissions import Grants, Role
+from recovery_ops.control.core.production import by_setting_or_name
 
 PARAMETER = "environment"
 _SESSION_KEY = "environment"
@@ -58,6 +62,7 @@ class Visit:
     grants: Grants
     environments: tuple[str, ...]
     environment: str
+    is_production: bool
     asked: str
     """The environment that the request names; empty for none."""
 
@@ -157,17 +162,27 @@ def known_environments() -> list[str]:
 
     The demonstration is nobody's only environment: beside it there is the product's own, to connect agents to.
     """
-    keys = AgentKey.objects.order_by().values_list("environment", flat=True)
-    known = {*keys.union(Revision.objects.values_list("environment", flat=True))}
-    if known <= {settings.DEMO_ENVIRONMENT}:
-        known.add(settings.ENVIRONMENT)
-    return sorted(known, key=lambda name: (name != settings.ENVIRONMENT, name))
+    return list(_production_settings())
+
+
+def _production_settings() -> dict[str, bool | None]:
+    """What was said of each known environment: whether it is production, or nothing. One query."""
+    unsaid = Cast(Value(None), BooleanField())  # PostgreSQL takes a bare NULL for text
+    keys = AgentKey.objects.order_by().values_list("environment", unsaid)
+    revisions = Revision.objects.order_by().values_list("environment", unsaid)
+    said: dict[str, bool | None] = {}
+    for name, setting in keys.union(revisions, EnvironmentRules.objects.values_list("environment", "is_production")):
+        said[name] = said.get(name) if setting is None else bool(setting)
+    if said.keys() <= {settings.DEMO_ENVIRONMENT}:
+        said[settings.ENVIRONMENT] = said.get(settings.ENVIRONMENT)
+    return dict(sorted(said.items(), key=lambda one: (one[0] != settings.ENVIRONMENT, one[0])))
 
 
 def _visit(request: HttpRequest) -> Visit:
     grants = _access.grants_of(request.user)
     own = [name for name in grants.by_environment if name != EVERYWHERE]
-    names = tuple(dict.fromkeys([*known_environments(), *sorted(own)]))
+    production = _production_settings()
+    names = tuple(dict.fromkeys([*production, *sorted(own)]))
     environments = tuple(name for name in names if grants.may("see", name))
     asked = request.GET.get(PARAMETER) or request.POST.get(PARAMETER) or ""
     remembered = request.session.get(_SESSION_KEY, "")
@@ -175,4 +190,10 @@ def _visit(request: HttpRequest) -> Visit:
     environment = next(iter([*wanted, *environments]), settings.ENVIRONMENT)
     if environment == asked != remembered:
         request.session[_SESSION_KEY] = asked
-    return Visit(grants=grants, environments=environments, environment=environment, asked=asked)
+    return Visit(
+        grants=grants,
+        environments=environments,
+        environment=environment,
+        is_production=by_setting_or_name(environment, production.get(environment)),
+        asked=asked,
+    )

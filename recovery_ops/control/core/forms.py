@@ -13,15 +13,18 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from events.wording import zone_word
-from recovery_ops.control.core.checks import is_production
 from recovery_ops.control.core.numbers import NumberField
+from recovery_ops.control.core.production import is_production
 from recovery_ops.rules.policy.scope import Scope
 from recovery_ops.rules.policy.settings import SETTINGS, Setting, fault_of
 
 REASON_CHARS = 10
 REASON_MOST_CHARS = 500
-EXPIRIES: list[tuple[int, str]] = [(900, "15 m"), (1800, "30 m"), (3600, "1 h"), (14_400, "4 h"), (86_400, "24 h")]
+EXPIRIES: list[tuple[int, str]] = [(600, "10 m"), (1800, "30 m"), (3600, "1 h"), (14_400, "4 h"), (86_400, "24 h")]
 DEFAULT_EXPIRY_S = 3600
+CUSTOM = "custom"
+"""Among the durations: an end that is typed."""
+_LOCAL_TIME = ["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"]
 WHERE = [
     ("all", "All services"),
     ("service", "Service"),
@@ -55,25 +58,48 @@ class ReasonForm(forms.Form):
 
 
 class ExtendForm(ReasonForm):
-    """When an override ends, counted from now."""
+    """When an override ends: a duration, or a moment on the reader's clock. `expires_in_s` is in seconds either way."""
 
     expires_in_s = forms.TypedChoiceField(
-        choices=EXPIRIES,
-        coerce=int,
+        choices=[*EXPIRIES, (CUSTOM, "Custom")],
+        coerce=lambda typed: typed if typed == CUSTOM else int(typed),
         error_messages={"required": "Select a duration.", "invalid_choice": "Select one of the durations."},
     )
+    ends_at = forms.DateTimeField(required=False, input_formats=_LOCAL_TIME)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        zone, field = zone_word(timezone.now()), self.fields["ends_at"]
+        field.help_text = zone
+        field.error_messages["invalid"] = f"Enter a time in {zone}, such as 2026-01-31T22:00."
 
     @property
     def shown_expiry(self) -> str:
         """The length to mark as chosen: what was typed, the usual one where that is none of those offered."""
         typed = str(self["expires_in_s"].value())
-        return typed if typed in {str(seconds) for seconds, _ in EXPIRIES} else str(DEFAULT_EXPIRY_S)
+        return typed if typed in {str(value) for value, _ in [*EXPIRIES, (CUSTOM, "")]} else str(DEFAULT_EXPIRY_S)
+
+    def clean_ends_at(self) -> datetime | None:
+        """A typed end becomes the duration, counted as the others are: from the start, where that is typed, too."""
+        ends_at: datetime | None = self.cleaned_data["ends_at"]
+        if self.cleaned_data.get("expires_in_s") != CUSTOM:
+            return ends_at
+        self.cleaned_data["expires_in_s"] = None
+        if ends_at is None:
+            raise forms.ValidationError("Enter the end, or select a duration.", code="required")
+        now = timezone.now()
+        begins_at = None if self.data.get("act") == "extend" else self.cleaned_data.get("starts_at")
+        lasts_s = (ends_at - max(now, begins_at or now)).total_seconds()
+        if lasts_s <= 0:
+            raise forms.ValidationError("The end is not after the start.", code="past")
+        self.cleaned_data["expires_in_s"] = lasts_s
+        return ends_at
 
 
 class BeginForm(forms.Form):
     """When an override begins: a moment on the reader's clock, or nothing for at once."""
 
-    starts_at = forms.DateTimeField(required=False, input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"])
+    starts_at = forms.DateTimeField(required=False, input_formats=_LOCAL_TIME)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -188,7 +214,7 @@ class BulkForm(ScopeForm, ExtendForm, BeginForm):
         if (
             cleaned.get("verb") not in ("reset", "release")
             and not cleaned.get("expires_in_s")
-            and "expires_in_s" not in self.errors
+            and not {"expires_in_s", "ends_at"} & self.errors.keys()
         ):
             self.add_error("expires_in_s", "Select a duration.")
         is_felt = cleaned.get("verb") in ("trip", "disable", "observe")
@@ -246,7 +272,8 @@ class ShedForm(ExtendForm, BeginForm):
         cleaned: dict[str, Any] = self.cleaned_data
         act = cleaned.get("act")
         is_end_needed = bool(act) and not str(act).startswith("pass")
-        if is_end_needed and not cleaned.get("expires_in_s") and "expires_in_s" not in self.errors:
+        is_faulty = {"expires_in_s", "ends_at"} & self.errors.keys()
+        if is_end_needed and not cleaned.get("expires_in_s") and not is_faulty:
             self.add_error("expires_in_s", "Select a duration.")
         if act in dict(self.SHED) and cleaned.get("confirm") != self._environment:
             self.add_error("confirm", f"Type {self._environment} exactly as shown.")

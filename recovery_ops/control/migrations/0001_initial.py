@@ -78,6 +78,7 @@ class Migration(migrations.Migration):
                     name="EnvironmentRules",
                     fields=[
                         ("environment", models.CharField(max_length=64, primary_key=True, serialize=False)),
+                        ("is_production", models.BooleanField(null=True)),
                         ("is_review_needed", models.BooleanField(null=True)),
                         (
                             "is_second_needed",

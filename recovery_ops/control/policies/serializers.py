@@ -9,7 +9,7 @@ from recovery_ops.control.policies.models.feedback import Feedback
 from recovery_ops.control.policies.models.policies import BreakGlassReview, PolicyProposal, PolicyRelease, ProposalNote
 from recovery_ops.control.policies.models.rollouts import PolicyRollout
 from recovery_ops.control.policies.models.unclassified import UnknownCause
-from recovery_ops.control.policies.services.review import is_review_needed
+from recovery_ops.control.policies.services.review import is_review_needed, rules_in_force
 from recovery_ops.rules.policy.lint import Finding
 
 
@@ -130,8 +130,8 @@ def policy_document(live: LivePolicy) -> Document:
 
 
 def rules_document(one: EnvironmentRules) -> Document:
-    """Whether policies of an environment are reviewed, and whether wide changes need a second approver."""
-    return {"is_review_needed": is_review_needed(one.environment), "is_second_needed": one.is_second_needed}
+    """Whether an environment is production, its policies are reviewed, and wide changes need a second approver."""
+    return {**rules_in_force(one.environment, one), "is_review_needed": is_review_needed(one.environment)}
 
 
 def break_glass_review_document(one: BreakGlassReview) -> Document:

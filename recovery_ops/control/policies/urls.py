@@ -36,7 +36,6 @@ def pages(door: Callable[[Page], Page]) -> list[URLPattern]:
         path("policies/releases", door(releases.releases), name="releases"),
         path("policies/releases/<number:version>", door(releases.release), name="release"),
         path("policies/try", door(trying.trying), name="try-failure"),
-        path("policies/rules", door(releases.rules), name="policy-rules"),
         path("explain", door(explain.explain), name="explain"),
         path("docs/api", door(api_docs.docs), name="api-docs"),
         path("policies/operations/<name:operation>", door(policies.policy), name="policy"),

@@ -355,7 +355,7 @@ def test_the_page_of_an_instance_tells_the_wish_apart_from_what_it_said() -> Non
     assert page.values("takes-new-work") == ["True"], "what it said stands"
     assert any(link.startswith("/agents/act/resume?agent=") for link in page.links)
     client.post("/agents/act/resume", {"agent": number, "reason": "the ledger has moved"})
-    client.post("/agents/act/pause", {"agent": number, "reason": WHY, "lasts": "900", "is_whole": "1"})
+    client.post("/agents/act/pause", {"agent": number, "reason": WHY, "lasts": "600", "is_whole": "1"})
     for tab in ("", "&tab=runs"):
         links = Shown(client.get(path + tab)).links
         assert any(link.startswith("/agents/act/resume?whole=research") for link in links)

@@ -223,7 +223,7 @@ def test_operator_stops_an_agent_on_its_page() -> None:
     assert "resumed" not in [value for value, _ in form.context["form"].fields["lasts"].choices]
     answer = client.post("/agents/act/stop", {"agent": number, "reason": WHY, "lasts": "resumed", "back": path})
     assert answer.status_code == 422
-    client.post("/agents/act/stop", {"agent": number, "reason": WHY, "lasts": "900", "back": path})
+    client.post("/agents/act/stop", {"agent": number, "reason": WHY, "lasts": "600", "back": path})
     assert WorkPause.objects.get().is_stop
     page = Shown(client.get(path))
     assert page.values("new-work") == ["stopped"]
@@ -238,7 +238,7 @@ def test_operator_stops_an_agent_on_its_page() -> None:
 def test_operator_stops_a_whole_service() -> None:
     beat("r-0", "r-1", takes_new_work=True)
     client, numbers = signed_in(Role.OPERATOR), list(Agent.objects.values_list("pk", flat=True))
-    client.post("/agents/act/stop", {"agent": numbers, "reason": WHY, "lasts": "900", "is_whole": "1"})
+    client.post("/agents/act/stop", {"agent": numbers, "reason": WHY, "lasts": "600", "is_whole": "1"})
     assert [(one.name, one.kind) for one in WorkPause.objects.all()] == [("research", "stop")]
 
 
@@ -254,7 +254,7 @@ def test_page_of_a_run_offers_to_stop_its_agent() -> None:
     assert form.context["title"] == "Stop research/r-0"
     [number] = Agent.objects.values_list("pk", flat=True)
     answer = client.post(
-        "/agents/act/stop", {"agent": number, "reason": WHY, "lasts": "900", "back": form.context["back"]}
+        "/agents/act/stop", {"agent": number, "reason": WHY, "lasts": "600", "back": form.context["back"]}
     )
     assert (answer.status_code, answer["Location"]) == (303, "/runs/run-1")
     assert "/agents/act/stop" not in signed_in(Role.RESPONDER).get("/runs/run-1").content.decode()

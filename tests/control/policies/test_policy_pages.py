@@ -14,7 +14,6 @@ from django.test import Client
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.policies.models.policies import PolicyProposal, PolicyRelease
 from recovery_ops.control.policies.services import review as review_services
-from recovery_ops.control.policies.services.review import is_review_needed
 from recovery_ops.control.replay.models.replays import Replay
 from recovery_ops.rules.policy.model import BUILT_IN, document_of, parse_policy
 from recovery_ops.rules.policy.spend_settings import NO_CAPS
@@ -456,16 +455,6 @@ def test_the_built_in_policy_is_a_page_and_a_place_to_return_to() -> None:
     assert json.loads(page.context["text"]) == document_of(BUILT_IN)
     eva.post("/policies/releases/0", {"act": "roll-back", "reason": REASON})
     assert PolicyRelease.objects.latest("version").returns_to == 0
-
-
-def test_an_admin_asks_for_review_and_others_are_not_offered_to() -> None:
-    admin = signed_in(Role.ADMIN, "root")
-    assert Shown(admin.get("/policies/releases")).fields["is_review_needed"] == "yes"
-    assert "is_review_needed" not in Shown(signed_in(Role.APPROVER, "tom").get("/policies/releases")).fields
-    admin.post("/policies/rules", {"is_review_needed": "yes", "reason": REASON})
-    assert is_review_needed("dev")
-    assert signed_in(Role.APPROVER, "tom").post("/policies/rules", {"reason": REASON}).status_code == 403
-    assert is_review_needed("dev")
 
 
 # -- who sees what -----------------------------------------------------------------------------------------------------

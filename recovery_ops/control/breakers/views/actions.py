@@ -26,7 +26,7 @@ from recovery_ops.control.breakers.services.probes import probe
 from recovery_ops.control.breakers.views.ramp_wording import sentence_of, steps_words
 from recovery_ops.control.core import commands
 from recovery_ops.control.core.approvals import has_wide_reach, requires_second_approver
-from recovery_ops.control.core.checks import is_any, is_every_breaker, is_many, is_production, is_reported
+from recovery_ops.control.core.checks import is_any, is_every_breaker, is_many, is_reported
 from recovery_ops.control.core.commands import SIGN_IN_AGAIN, scope_words
 from recovery_ops.control.core.environment import form_command_context, visit_of
 from recovery_ops.control.core.forms import (
@@ -224,8 +224,11 @@ class _Asked:
         """The act's form: filled in with defaults, or bound to what was sent."""
         words: dict[str, Any] = {}
         if self.act.form is OverrideForm:
-            in_production = is_production(self.environment)
-            words = {"typed": self._typed_name, "for_a_part": in_production, "for_all": self.is_every}
+            words = {
+                "typed": self._typed_name,
+                "for_a_part": visit_of(self.request).is_production,
+                "for_all": self.is_every,
+            }
         if initial is None:
             return self.act.form(self.request.POST, **words)
         defaults = {"scope": "all", "expires_in_s": DEFAULT_EXPIRY_S, "ahead": self.is_new}
@@ -375,7 +378,6 @@ class _Asked:
             "groups": sorted({one.group for one in having} - {""}),
             "instances": sorted({one.instance for one in having}),
             "typed_name": self._typed_name,
-            "is_production": is_production(self.environment),
             "action": self.request.get_full_path(),
             "back": self.back,
             "problem": problem,

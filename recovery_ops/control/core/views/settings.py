@@ -17,8 +17,8 @@ from events.pages import render_page
 from recovery_ops.control.core.commands import SIGN_IN_AGAIN, CommandResult
 from recovery_ops.control.core.environment import visit_of
 from recovery_ops.control.core.forms import add_errors, new_key
-from recovery_ops.control.core.rejections import CommandRejected
-from recovery_ops.control.core.responses import redirect_with_notice
+from recovery_ops.control.core.rejections import ApprovalPending, CommandRejected
+from recovery_ops.control.core.responses import redirect_to_request, redirect_with_notice
 from recovery_ops.control.core.settings_forms import SettingForm
 
 UNPROCESSABLE = 422
@@ -26,6 +26,7 @@ _SECTIONS = (
     ("preferences", "You", "Appearance, password and keyboard shortcuts."),
     ("keys", "Keys", "API keys of agents and programs."),
     ("people", "Access", "Users, roles and permissions."),
+    ("environment-rules", "Environment", "Production, review of policies and second approver."),
     ("notifications", "Notifications", "Channels, rules, mutes and escalation policies."),
     ("stored", "Data", "Retention, size, cardinality and quarantine."),
     ("health", "Health", "Intake, worker, scheduler, streams and database."),
@@ -105,6 +106,8 @@ def answer(request: HttpRequest, asking: SettingsFormView) -> HttpResponse:
         return _form_page(request, asking, form, status=UNPROCESSABLE)
     try:
         done = asking.carry_out(dict(form.cleaned_data))
+    except ApprovalPending as pending:
+        return redirect_to_request(request, pending)
     except CommandRejected as rejection:
         if rejection.status == 403 and rejection.code != SIGN_IN_AGAIN:
             raise PermissionDenied(rejection.detail) from rejection

@@ -23,6 +23,7 @@ from events.pages import render_page
 from events.queries.overview import USUAL
 from events.window import Window
 from recovery_ops.control.core.environment import origin_of
+from recovery_ops.control.core.production import is_production
 from recovery_ops.control.core.responses import see_other
 from recovery_ops.control.dashboard.due import called_in, due_in, head_in
 from recovery_ops.control.dashboard.headlines import calm_headline, escalations_headline
@@ -64,6 +65,7 @@ def wallboard(
     context = {
         "now": now,
         "environment": environment,
+        "is_production": is_production(environment),
         "refresh_url": refresh_url or reverse("wallboard"),
         "poll_s": poll_s,
         "sentence": f"{headline}{escalations_headline(waiting, now)}",

@@ -15,8 +15,8 @@ from events.window import in_utc
 from recovery_ops.control.core import serializers as documents
 from recovery_ops.control.core.api.pagination import newest_of, paged
 from recovery_ops.control.core.api.requests import BREAK_GLASS_FIELDS, COHORT_FIELDS, COMMAND_FIELDS, ApiView, BodySpec
-from recovery_ops.control.core.approvals import requires_second_approver
 from recovery_ops.control.core.differences import parts_of
+from recovery_ops.control.core.models.environment_rules import EnvironmentRules
 from recovery_ops.control.core.rejections import NOT_FOUND, CommandRejected
 from recovery_ops.control.core.revisions import current_revision
 from recovery_ops.control.desired_state.document import live_policy
@@ -28,6 +28,7 @@ from recovery_ops.control.policies.serializers import (
     proposal_document,
     proposal_note_document,
     release_document,
+    rules_document,
 )
 from recovery_ops.control.policies.services import proposals as proposals_services
 from recovery_ops.control.policies.services import releases as releases_services
@@ -39,8 +40,6 @@ from recovery_ops.control.replay.services.replays import cancel_replay, start_re
 from recovery_ops.rules.policy.lint import lint
 from recovery_ops.rules.policy.model import parse_policy
 from recovery_ops.rules.policy.schema import policy_schema
-
-RULES = ("is_review_needed", "is_second_needed")
 
 
 class LivePolicy(ApiView):
@@ -145,27 +144,22 @@ class ReviewRelease(ApiView):
 
 
 class Rules(ApiView):
-    """`/api/v1/rules`: approval rules of the environment; PUT `is_review_needed`, `is_second_needed`.
+    """`/api/v1/rules`: rules of the environment; PUT `is_production`, `is_review_needed`, `is_second_needed`.
 
     Under `is_second_needed` changes with wide reach, and all in production, wait in `/api/v1/requests` for a second
     approver: the answer is 202. Lower rules require a second approver, too.
     """
 
-    takes = {"PUT": BodySpec(COMMAND_FIELDS | dict.fromkeys(RULES, bool) | BREAK_GLASS_FIELDS)}
+    takes = {"PUT": BodySpec(COMMAND_FIELDS | dict.fromkeys(review_services.RULES, bool) | BREAK_GLASS_FIELDS)}
 
     def get(self, request: Request) -> Response:
         here = self.environment
-        return Response(
-            {
-                "environment": here,
-                "is_review_needed": review_services.is_review_needed(here),
-                "is_second_needed": requires_second_approver(here),
-            }
-        )
+        rules = EnvironmentRules.objects.filter(environment=here).first() or EnvironmentRules(environment=here)
+        return Response({"environment": here, **rules_document(rules)})
 
     def put(self, request: Request) -> Response:
         body = self.body(request)
-        said: Any = {name: body[name] for name in RULES if name in body}
+        said: Any = {name: body[name] for name in review_services.RULES if name in body}
         done = review_services.set_rules(**self.asked(request, body), **said)
         return Response(documents.result_document(done))
 

@@ -10,11 +10,13 @@ from recovery_ops.control.core.commands import Change, Command, CommandContext, 
 from recovery_ops.control.core.key_owners import entry_identity, is_own
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.models.environment_rules import EnvironmentRules
+from recovery_ops.control.core.production import by_setting_or_name
 from recovery_ops.control.core.rejections import FORBIDDEN, NOT_FOUND, CommandRejected
 from recovery_ops.control.policies.models.policies import BreakGlassReview, PolicyRelease
 from recovery_ops.rules.policy.scope import Scope
 
-PRODUCTION = "prod"
+RULES = ("is_production", "is_review_needed", "is_second_needed")
+"""The fields of `EnvironmentRules` that can be set."""
 _RULES, _REVIEW = "environment.rules", "release.review"
 
 
@@ -23,45 +25,51 @@ def is_review_needed(environment: str) -> bool:
     said so; where nobody said anything, in production.
     """
     rules = EnvironmentRules.objects.filter(environment=environment).first()
-    return _reviewed(environment, rules) or (rules is not None and rules.is_second_needed)
+    asked = rules_in_force(environment, rules)
+    return asked["is_review_needed"] or asked["is_second_needed"]
 
 
-def _reviewed(environment: str, rules: EnvironmentRules | None) -> bool:
-    said = None if rules is None else rules.is_review_needed
-    return environment.startswith(PRODUCTION) if said is None else said
+def rules_in_force(environment: str, rules: EnvironmentRules | None) -> dict[str, bool]:
+    """What holds here, by field: what was said, else what follows from the name and from being production."""
+    in_production = by_setting_or_name(environment, None if rules is None else rules.is_production)
+    review = None if rules is None else rules.is_review_needed
+    return {
+        "is_production": in_production,
+        "is_review_needed": in_production if review is None else review,
+        "is_second_needed": rules is not None and rules.is_second_needed,
+    }
 
 
 class Ruling(CommandContext):
     """What `set_rules` is given."""
 
+    is_production: NotRequired[bool]
     is_review_needed: NotRequired[bool]
     is_second_needed: NotRequired[bool]
 
 
 def set_rules(**asked: Unpack[Ruling]) -> CommandResult[EnvironmentRules]:
-    """Say whether policies here need the approval of somebody else, and whether what reaches everybody takes two.
+    """Say whether this environment is production, whether policies here need the approval of somebody else, and whether
+    what reaches everybody takes two.
 
     What is not said stays. Where two have to want things, they have to want less of it too. Raises CommandRejected:
     403, 400.
     """
     environment = asked["environment"]
-    wanted: dict[str, bool] = {name: asked[name] for name in ("is_review_needed", "is_second_needed") if name in asked}
-    faults = {"is_review_needed": "" if wanted else "is missing; set it or is_second_needed"}
+    wanted: dict[str, bool] = {name: asked[name] for name in RULES if name in asked}
+    faults = {"is_review_needed": "" if wanted else "is missing; set it, is_second_needed or is_production"}
     gated_action = GatedAction.of("set_rules", asked, **wanted) if False in wanted.values() else None
     command = Command.of(_RULES, Scope(), asked, faults, about=environment, gated_action=gated_action)
 
     def write(revision: int) -> Change[EnvironmentRules]:
         rules = EnvironmentRules.objects.filter(environment=environment).first()
-        before = {
-            "is_review_needed": _reviewed(environment, rules),
-            "is_second_needed": rules is not None and rules.is_second_needed,
-        }
+        before = rules_in_force(environment, rules)
         after = before | wanted
         if rules is not None and after == before:
             return Change(object=rules, revision=revision, was_already=True)
         rules = rules or EnvironmentRules(environment=environment)
-        rules.is_review_needed = wanted.get("is_review_needed", rules.is_review_needed)
-        rules.is_second_needed = after["is_second_needed"]
+        for name, value in wanted.items():
+            setattr(rules, name, value)
         rules.save()
         changed: dict[str, bool] = {name: before[name] for name in wanted}
         return Change(object=rules, revision=revision, before=changed, after=wanted)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
@@ -15,13 +14,12 @@ from django.views.decorators.http import require_http_methods
 from events.pages import render_page
 from events.wording import count_text
 from recovery_ops.control.breakers.views.actions import UNPROCESSABLE
-from recovery_ops.control.core.approvals import requires_second_approver
 from recovery_ops.control.core.differences import lines_of, written
-from recovery_ops.control.core.environment import actor_of, form_command_context, visit_of
+from recovery_ops.control.core.environment import form_command_context, visit_of
 from recovery_ops.control.core.forms import ReasonForm, add_errors, new_key
 from recovery_ops.control.core.numbers import parse_number
-from recovery_ops.control.core.rejections import ApprovalPending, CommandRejected
-from recovery_ops.control.core.responses import redirect_to_request, redirect_with_notice
+from recovery_ops.control.core.rejections import CommandRejected
+from recovery_ops.control.core.responses import redirect_with_notice
 from recovery_ops.control.core.revisions import current_revision
 from recovery_ops.control.desired_state.document import LivePolicy, live_policy
 from recovery_ops.control.policies.models.policies import PolicyRelease
@@ -29,7 +27,6 @@ from recovery_ops.control.policies.services import releases as releases_services
 from recovery_ops.control.policies.services import review as review_services
 
 MOST = 50
-_RULES = ("is_review_needed", "is_second_needed")
 _PERMISSIONS = {"roll-back": "roll_back_policy", "review": "approve_policy"}
 
 
@@ -60,9 +57,6 @@ def releases(request: HttpRequest, *, environment: str) -> HttpResponse:
         "older_href": f"?before={shown[MOST - 1].version}" if len(shown) > MOST else "",
         "sentence": f"Policy {number} is live." if shown else "No release yet; the default policy is live.",
         "is_review_needed": review_services.is_review_needed(environment),
-        "is_second_needed": requires_second_approver(environment),
-        "key": new_key(),
-        "second_key": new_key(),
     }
     return render_page(request, "policies/policy_releases", context)
 
@@ -93,37 +87,6 @@ def release(request: HttpRequest, *, environment: str, version: int) -> HttpResp
     if not visit_of(request).grants.may(_PERMISSIONS[act], environment):
         raise PermissionDenied(f"Your role lacks the permission for this action in {environment}.")
     return _carried_out(request, environment, version, found, act)
-
-
-@require_http_methods(["POST"])
-def rules(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """Say whether a policy has to be approved, or whether what reaches everybody takes two persons; for admins."""
-    form = ReasonForm(request.POST)
-    address = reverse("releases")
-    if not form.is_valid():
-        return redirect_with_notice(request, address, "The reason has fewer than 10 characters; nothing changed.")
-    said: dict[str, Any] = {name: request.POST[name] == "yes" for name in _RULES if name in request.POST}
-    try:
-        review_services.set_rules(
-            by=actor_of(request),
-            environment=environment,
-            reason=form.cleaned_data["reason"],
-            key=form.cleaned_data["key"] or None,
-            break_glass=form.cleaned_data["break_glass"],
-            **said,
-        )
-    except ApprovalPending as pending:
-        return redirect_to_request(request, pending)
-    except CommandRejected as rejection:
-        if rejection.status == 403:
-            raise PermissionDenied(rejection.detail) from None
-        return redirect_with_notice(request, address, rejection.detail)
-    if "is_second_needed" in said:
-        word = "required" if said["is_second_needed"] else "not required"
-        return redirect_with_notice(request, address, f"Second approver {word} for fleet-wide actions.")
-    is_needed = review_services.is_review_needed(environment)
-    word = "required" if is_needed else "not required"
-    return redirect_with_notice(request, address, f"Review by another user {word} for policy changes.")
 
 
 def _carried_out(
