@@ -171,7 +171,7 @@ CASES = (
     Case("api-shed", {"least": None, **SPAN}, before=(LET_PASS,)),
     Case("api-shed-extend", {"expires_in_s": 9000.0}),
     Case("api-shed-release", {"shed_id": "unknown"}),
-    Case("api-rules", {"is_review_needed": False, "is_second_needed": False}, method="put"),
+    Case("api-rules", {"is_production": True, "is_review_needed": False, "is_second_needed": False}, method="put"),
     Case(
         "api-masking",
         {"attributes": ["customer.name"], "propose": True},

@@ -56,7 +56,7 @@ def set_rules(**asked: Unpack[Ruling]) -> CommandResult[EnvironmentRules]:
     403, 400.
     """
     environment = asked["environment"]
-    wanted: dict[str, bool] = {name: asked[name] for name in RULES if name in asked}
+    wanted = {name: bool(value) for name, value in asked.items() if name in RULES}
     faults = {"is_review_needed": "" if wanted else "is missing; set it, is_second_needed or is_production"}
     gated_action = GatedAction.of("set_rules", asked, **wanted) if False in wanted.values() else None
     command = Command.of(_RULES, Scope(), asked, faults, about=environment, gated_action=gated_action)
