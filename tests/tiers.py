@@ -72,7 +72,7 @@ SLICES = {
 """A test of the `full` tier is in the first slice whose path begins its own; `tests/test_` is every loose file."""
 
 _EVERYWHERE = ("tests/conftest.py", "tests/settings.py", "tests/tiers.py", "pyproject.toml", ".ci/run")
-"""Paths that every slice depends on; `.ci/passed` is none, because it changes with every commit that passed. A change of
+"""Paths that every slice depends on; `.ci/passed` is none: it changes with every commit that passed. A change of
 a module in tests/support asks for the slices that import it.
 """
 
