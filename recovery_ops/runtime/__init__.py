@@ -89,7 +89,7 @@ def __dir__() -> list[str]:
 def attempt() -> Attempt:
     """The attempt that the calling code is in: its number, what is left of its time, and what to change; see `Attempt`.
 
-    Outside of guarded calls it is empty. Rules: docs/guide/guarding.md#models
+    Outside of guarded calls it is empty. Rules: docs/guide/models.md
 
     >>> @recovery.guard("ask_model", kind="model", chain=ModelChain("large", "small"), max_retries=0)
     ... def ask_model(prompt):

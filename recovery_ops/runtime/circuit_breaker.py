@@ -36,7 +36,7 @@ class CircuitBreaker(forks.InChild):
 
     CircuitOpen while it rejects; ConfigurationError at once for settings that no policy may hold. `on_event` is called
     with every change; what it raises is logged. Thread-safe and fork-safe; a `Recovery` makes its own breakers. Rules:
-    docs/guide/guarding.md#the-numbers
+    docs/guide/guard-options.md#defaults
 
     >>> breaker = CircuitBreaker("database", Settings(consecutive_failures=2))
     >>> @breaker

@@ -51,7 +51,7 @@ class Recovery(Guards, Actions):
       directory, by default `RECOVERY_OPS_DIR`.
 
     Retries, fallbacks and open breakers are logged by the logger `recovery_ops`. ConfigurationError for values that
-    could never work. Rules: docs/guide/guarding.md#what-happens-to-a-call
+    could never work. Rules: docs/guide/guarding.md#life-of-a-call
 
     >>> agent = Recovery("research-agent", url="", default_source="main_agent")
     >>> @agent.guard("search_web", read_only=True)

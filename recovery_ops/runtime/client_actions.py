@@ -56,7 +56,7 @@ class Actions(Engine):
         - `ticket`: a name of your own, unique in the environment: the same question after a restart.
 
         ConfigurationError for a question that nobody could answer.
-        Rules: docs/guide/guarding.md#asking-a-person-yourself
+        Rules: docs/guide/human-input.md
 
         >>> ticket = recovery.ask("May 120 EUR be refunded?", queue="payments", ticket="refund-7")
         >>> recovery.answer_to(ticket) is None  # until somebody decides
@@ -81,7 +81,7 @@ class Actions(Engine):
 
         The run's deadline stands still meanwhile. Without an answer in time the decision is the `default`, by the
         agent's own clock. RunCancelled where the run is called off meanwhile. Rules:
-        docs/guide/guarding.md#asking-a-person-yourself
+        docs/guide/human-input.md
 
         >>> decision = recovery.escalate("May 120 EUR be refunded?", proposal="120 EUR", timeout=600)
         >>> decision.is_approved, decision.by  # nobody answered
@@ -116,7 +116,7 @@ class Actions(Engine):
         Runs in flight are aborted with saved state (RunCancelled); new runs, and guarded calls outside of runs, are
         rejected (RunsPaused). Heartbeats say so. `by`: who stops it. `duration`: up to 24 h, in seconds or as a
         timedelta; a second stop replaces the first. It holds whatever `Limits` says. No breaker changes its state.
-        ConfigurationError for a stop without a reason or an end. Rules: docs/guide/guarding.md#who-is-waiting
+        ConfigurationError for a stop without a reason or an end. Rules: docs/guide/runs.md
 
         >>> recovery.stop_agent("the ledger is locked", by="nightly check", duration=600)
         >>> recovery.takes_new_work
@@ -155,7 +155,7 @@ class Actions(Engine):
 
         The result has `data` by name, `unavailable` with the reasons, and `complete`. GatherBlocked when a foundational
         part is missing, once everything that was begun has ended. Cancels, StopRun and RunCancelled of a part pass.
-        Rules: docs/guide/guarding.md#fallbacks-and-parts-that-may-be-missing
+        Rules: docs/guide/fallbacks.md
 
         >>> found = recovery.gather(
         ...     {"profile": lambda: {"city": "Bern"}, "weather": Part.supplementary(float, "not a number")}
@@ -219,7 +219,7 @@ class Actions(Engine):
 
         The result has `outcome` (`succeeded_after_compensation`, `deprecated`, `escalated`, `reversed`, `exhausted`),
         `is_success`, `value`, `needs_new_plan` and `advice`. Cancels, StopRun and RunCancelled are raised, and
-        PolicyInvalid for a playbook that is none. Rules: docs/guide/failures.md#verdicts-and-the-playbook
+        PolicyInvalid for a playbook that is none. Rules: docs/guide/failures.md#playbook
 
         >>> settled = recovery.dispatch_failure(TimeoutError(), retry=lambda: "booked", idempotent=True)
         >>> settled.is_success, settled.value, settled.attempts
@@ -242,7 +242,7 @@ class Actions(Engine):
         """The right to undo one destructive call, once: hand it to the call, and to `dispatch_failure(reversal=)`.
 
         `action_id` names what the call does (an order, a charge); `undo` takes it back, sync or async. Two tokens of
-        the same operation and action are the same right. Rules: docs/guide/failures.md#verdicts-and-the-playbook
+        the same operation and action are the same right. Rules: docs/guide/failures.md#playbook
 
         >>> token = recovery.reversal_token("charge_card", "order-7", lambda: "refunded")
         >>> token.operation, token.action_id
@@ -274,7 +274,7 @@ class Actions(Engine):
         - `save(request)`: keeps the state and returns the id to resume with, which the error then carries.
 
         Raises what the last call raised, and at once StopRun, RunCancelled, DeadlineExceeded and whatever is no
-        failure. Rules: docs/guide/tools.md#when-the-model-itself-fails
+        failure. Rules: docs/guide/tools.md#failures-of-the-model
 
         >>> recovery.intervene(lambda words: f"{len(words)} words", ["hello", "world"])
         '2 words'

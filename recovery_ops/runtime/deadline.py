@@ -21,7 +21,7 @@ class Deadline:
     An inner deadline can only be sooner than the one around it. `remaining_s` is what is left, never below 0;
     `has_passed` whether nothing is. A task is cancelled at the end, and DeadlineExceeded raised here. A thread is not
     interrupted: give `remaining_s` to whatever can wait no longer. Monotonic clock. `cancels=False` only narrows what
-    guarded calls get: the caller ends the rest. Rules: docs/guide/guarding.md#what-happens-to-a-call
+    guarded calls get: the caller ends the rest. Rules: docs/guide/guarding.md#life-of-a-call
 
     >>> with Deadline(10.0) as outer, Deadline(60.0) as inner:
     ...     inner.remaining_s <= 10.0

@@ -59,7 +59,7 @@ class RecoveryError(Portable):
 class CallRejected(RecoveryError):
     """The call was not made. `retry_at` is when it may be made (UTC), None where that is not known.
 
-    `operation` and `reason` say which call, and why. Rules: docs/guide/guarding.md#what-happens-to-a-call
+    `operation` and `reason` say which call, and why. Rules: docs/guide/guarding.md#life-of-a-call
 
     >>> breaker = CircuitBreaker("search")
     >>> breaker.trip(60)
@@ -81,7 +81,7 @@ class CircuitOpen(CallRejected):
     """The breaker of the operation is open, or an operator tripped it.
 
     `state` is `open`, `half_open` or `forced_open`; `note` is the operator and their reason; `retry_at` is in UTC.
-    Rules: docs/guide/guarding.md#the-numbers
+    Rules: docs/guide/guard-options.md#defaults
 
     >>> lab.trip("search", seconds=60, reason="maintenance")
     >>> try:
@@ -106,7 +106,7 @@ class RetryAfterActive(CallRejected):
 
     Calls in background are rejected until then; calls in foreground wait, or take the fallback. `credentials` has the
     labels of the guard's keys where all of them rest.
-    Rules: docs/guide/guarding.md#who-is-waiting
+    Rules: docs/guide/runs.md
 
     >>> class TooManyRequests(Exception):
     ...     status_code, retry_after = 429, 30.0
@@ -132,7 +132,7 @@ class DeadlineExceeded(CallRejected, TimeoutError):
     """No time is left: a CallRejected that is also a TimeoutError.
 
     `was_begun`: something under way was ended, rather than a call not made.
-    Rules: docs/guide/guarding.md#what-happens-to-a-call
+    Rules: docs/guide/guarding.md#life-of-a-call
 
     >>> try:
     ...     with recovery.run("answer", timeout=5.0):
@@ -153,7 +153,7 @@ class DeadlineExceeded(CallRejected, TimeoutError):
 class LoadShed(CallRejected):
     """An operator sheds load here, and work of this importance does not pass for now.
 
-    `note` is the operator and their reason; `retry_at` (UTC) is the end. Rules: docs/guide/guarding.md#who-is-waiting
+    `note` is the operator and their reason; `retry_at` (UTC) is the end. Rules: docs/guide/runs.md
 
     >>> print(LoadShed("index_pages", note="Ann: the database is slow"))
     index_pages was not called: load is shed, and this work is not important enough (Ann: the database is slow)
@@ -200,7 +200,7 @@ class RecoveryExhausted(RecoveryError):
     help. For users: `user_message`, `suggestion`, `can_retry`. For developers: `category` and `last_error`; `failure`,
     the last one as it was classified; `waits_s`; `idempotency_key`, by which the service knows the call. Where the last
     attempt returned what `retry_result` rejects, `last_result` is that result, and there is no `last_error`. Rules:
-    docs/guide/guarding.md#what-a-guarded-call-raises
+    docs/guide/guarding.md#exceptions
 
     >>> @recovery.guard("search", read_only=True, max_retries=2)
     ... def search():
@@ -254,7 +254,7 @@ class StopRun(RecoveryError):
     `reason` is a category, `foundational_failed`, or the run limit that was reached (`errors`, `turns`, `spend_cap`:
     then there may be no category). `user_message` is for users. `results` are the tool results of the turn, whole, for
     the transcript. `spend` is the account at its spend cap; None for any other reason.
-    Rules: docs/guide/tools.md#what-ends-a-run
+    Rules: docs/guide/run-limits.md#end-of-a-run
 
     >>> try:
     ...     with recovery.run("answer") as run:
@@ -278,7 +278,7 @@ class StopRun(RecoveryError):
 class RunCancelled(RecoveryError):
     """The run was called off: by `Run.cancel`, or by a person at the console; `note` is the person and their reason.
 
-    Rules: docs/guide/guarding.md#what-a-guarded-call-raises
+    Rules: docs/guide/guarding.md#exceptions
 
     >>> try:
     ...     with recovery.run("answer") as run:
@@ -318,7 +318,7 @@ class GatherBlocked(RecoveryError):
 
     `done`: what there is, by name; give it to the next `gather` and only the rest is called again. `not_done`: the
     names without a result, whether they failed, were stopped or never begun. `unavailable`: the reasons, for those that
-    failed. Rules: docs/guide/guarding.md#fallbacks-and-parts-that-may-be-missing
+    failed. Rules: docs/guide/fallbacks.md
 
     >>> try:
     ...     recovery.gather({"page": lambda: "text", "price": Part.foundational(float, "unknown")})
@@ -413,7 +413,7 @@ class ConfigurationError(RecoveryError, ValueError):
     """A value that could never work, or a part that is not configured; also a ValueError. The text names what would be
     right.
 
-    Rules: docs/guide/guarding.md#everything-a-guard-can-be-told
+    Rules: docs/guide/guard-options.md#options
 
     >>> try:
     ...     recovery.guard("search", kind="modle")

@@ -253,7 +253,7 @@ class Guards(Engine):
 
         The live policy may change every number; it never widens `idempotent`, `optional` or `fallback`.
         ConfigurationError (a ValueError) for a value that could never work, for a generator function, and where another
-        guard of this name was declared otherwise. Rules: docs/guide/guarding.md#everything-a-guard-can-be-told
+        guard of this name was declared otherwise. Rules: docs/guide/guard-options.md#options
 
         >>> pages = iter([ConnectionResetError("reset"), "a page"])
         >>> @recovery.guard("fetch", read_only=True, max_retries=2)

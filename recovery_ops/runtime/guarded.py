@@ -20,7 +20,7 @@ class Guarded(Protocol[P, R_co]):
     """A guarded function or method: called like the one it guards.
 
     `outcome` takes the same arguments and returns how the result came about (`Outcome`). A type checker sees the
-    arguments and the result of the function. Rules: docs/guide/guarding.md#what-happens-to-a-call
+    arguments and the result of the function. Rules: docs/guide/guarding.md#life-of-a-call
 
     >>> @recovery.guard
     ... def search(query: str) -> list[str]:

@@ -50,7 +50,7 @@ class Decision:
     """What came of a question to people. `by` is a person's name, or `deadline` where nobody answered in time.
 
     `text` is the proposal, or a person's version of it; `is_default` says that the default was taken. The `ticket`
-    finds the decision again (`Recovery.answer_to`). Rules: docs/guide/guarding.md#asking-a-person-yourself
+    finds the decision again (`Recovery.answer_to`). Rules: docs/guide/human-input.md
 
     >>> decision = recovery.escalate("May 120 EUR be refunded?", timeout=600, default="deny")
     >>> decision.is_approved, decision.is_default

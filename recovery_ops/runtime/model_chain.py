@@ -19,7 +19,7 @@ class ModelChain(forks.InChild, model_chain.ModelChain):
     first is asked again after `cooldown_s` (60 s), or when its quota is renewed. A guard takes the chain as `chain=`,
     and the function reads `attempt().model`; each model then has a breaker of its own. In a loop of your own: `ask`,
     `answered`, `failed`. ValueError for no model, what is none, or one that stands twice. Thread-safe. Rules:
-    docs/guide/guarding.md#models
+    docs/guide/models.md
 
     >>> chain = ModelChain("large", "small")
     >>> model = chain.ask()

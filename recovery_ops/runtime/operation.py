@@ -47,7 +47,7 @@ class Attempt(NamedTuple):
     with the request, the same in each attempt of a call; a fallback has one of its own. `part` is the beginning of an
     answer to continue; `first_token_timeout_s` and `stall_timeout_s` limit a stream that the function reads itself.
     While nothing is wrong, all of it but the times and the credential is empty. Rules:
-    docs/guide/guarding.md#may-it-be-done-twice
+    docs/guide/guarding.md#idempotency
 
     >>> @recovery.guard("pay", idempotency_key=lambda order: f"pay-{order}")
     ... def pay(order):
@@ -253,7 +253,7 @@ class Fallback(Generic[T]):
     `feature` names what is given up where it is the operation itself that does less (`caching`, `parallel`): such a one
     is asked last. `idempotent`: a repetition does no harm; `read_only` implies it. `name` is its operation, by default
     the function's name. ConfigurationError for values that could never work. Rules:
-    docs/guide/guarding.md#fallbacks-and-parts-that-may-be-missing
+    docs/guide/fallbacks.md
 
     >>> def cached_price(item):
     ...     return 42
@@ -343,7 +343,7 @@ class Degraded:
     """Stands for the result of an optional operation that is left out. It is falsy; `reason` is a category or a
     refusal.
 
-    Rules: docs/guide/guarding.md#fallbacks-and-parts-that-may-be-missing
+    Rules: docs/guide/fallbacks.md
 
     >>> @recovery.guard("mood", optional=True, max_retries=0)
     ... def mood():
@@ -365,7 +365,7 @@ class Outcome(Generic[T]):
 
     `value` is the result, `attempts` the calls made, `fallback` the name of the alternative that answered, `warning`
     and `data_age_s` (seconds) what is known of its answer. Rules:
-    docs/guide/guarding.md#fallbacks-and-parts-that-may-be-missing
+    docs/guide/fallbacks.md
 
     >>> recovery.guard("search")(len).outcome("abc")
     Outcome(value=3, attempts=1, fallback=None, warning=None, data_age_s=None)

@@ -33,7 +33,7 @@ class Run:
     `turns` counts the model's turns; `cancel` calls the run off, from any thread, as a person at the console can. `id`
     is the run's id (`session.id` on the wire). `warnings` and `withdrawn` are what a user should know of the answer;
     `input_tokens`, `output_tokens` and `cost_usd` are yours to add to. RunsPaused where new runs are paused. Rules:
-    docs/guide/tools.md#what-ends-a-run
+    docs/guide/run-limits.md#end-of-a-run
 
     >>> with recovery.run("answer a question", source="main_agent", timeout=60) as run:
     ...     for turn in run.turns(20):

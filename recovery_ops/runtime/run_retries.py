@@ -32,7 +32,7 @@ class RetryRequest:
 
     `run` is the `run_id` that it was begun with; `input` is given in place of its own, empty where none was; `by` and
     `reason` are the operator's. It comes once for each wish, in a thread. Rules:
-    docs/guide/workflows.md#begun-again-from-the-console
+    docs/guide/workflows.md#retry-from-the-console
 
     >>> def pay_out(asked: RetryRequest) -> None:
     ...     with recovery.run("payout", run_id=asked.run):

@@ -14,13 +14,16 @@ from recovery_ops.rules.enums import FOUNDATIONAL_FAILED, TERMINAL
 from recovery_ops.rules.tools.results import RUN_TELLINGS, ResultKind
 from recovery_ops.runtime import default_client as own_client
 from recovery_ops.runtime.guard_options import AllGuardOptions
+from recovery_ops.runtime.identity import VARIABLES
 from recovery_ops.runtime.testing import Lab
 from tests.docs import generated
 from tests.docs.worlds import ANSWER, WORLDS
-from tests.support.guide import LINK, anchors, snippets
+from tests.support.guide import FENCE, LINK, anchors, snippets
 from tests.support.processes import ROOT
 
 PAGES = [page.stem for page in generated.pages()]
+MOST_WORDS = 1_200
+"""Five minutes at 240 words a minute."""
 
 
 def text_of(page: str) -> str:
@@ -63,9 +66,12 @@ class TestWhatTheSnippetsCameTo:
         assert names["search_web"].operation.name == "search_web"
 
     def test_fallback_warning_and_missing_part(self, lab: Lab, tmp_path: Path) -> None:
-        names = run_page("guarding", lab, tmp_path)
+        names = run_page("fallbacks", lab, tmp_path)
         assert names["offer"] == {"LX 38": 420, "mood": "not known"}
         assert names["told"] == ["prices up to 1 h old"]
+
+    def test_the_chain_starts_with_its_first_model(self, lab: Lab, tmp_path: Path) -> None:
+        names = run_page("models", lab, tmp_path)
         assert names["ask"](["hello"]) == {"model": "large", "max_tokens": 8000, "messages": ["hello"]}
 
     def test_the_loop_ends_with_a_whole_transcript(self, lab: Lab, tmp_path: Path) -> None:
@@ -107,13 +113,19 @@ def rows(text: str, title: str) -> list[list[str]]:
 
 
 def test_every_word_of_a_guard_is_told() -> None:
-    told = [word for cell in rows(text_of("guarding"), "word") for word in cell]
+    told = [word for cell in rows(text_of("guard-options"), "option") for word in cell]
     assert sorted(told) == sorted(AllGuardOptions.__annotations__)
 
 
 def test_every_reason_to_end_a_run_is_told() -> None:
-    told = [word for cell in rows(text_of("tools"), "`reason`") for word in cell]
+    told = [word for cell in rows(text_of("run-limits"), "`reason`") for word in cell]
     assert set(told) == {*TERMINAL, FOUNDATIONAL_FAILED, *RUN_TELLINGS}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_reads_in_five_minutes(page: str) -> None:
+    prose = FENCE.sub("", text_of(page))
+    assert len(prose.split()) <= MOST_WORDS
 
 
 def test_every_kind_of_result_is_told() -> None:
@@ -122,9 +134,11 @@ def test_every_kind_of_result_is_told() -> None:
 
 
 def test_the_variables_are_those_that_the_runtime_reads() -> None:
-    told = {name for page in PAGES for name in re.findall(r"RECOVERY_OPS_[A-Z]+", text_of(page))}
+    named = {name for page in PAGES for name in re.findall(r"RECOVERY_OPS_[A-Z]+", text_of(page))}
     code = "".join(path.read_text() for path in (ROOT / "recovery_ops" / "runtime").rglob("*.py"))
-    assert told == set(re.findall(r"\"(RECOVERY_OPS_[A-Z]+)\"", code))
+    read = set(re.findall(r"\"(RECOVERY_OPS_[A-Z]+)\"", code))
+    assert read == {f"RECOVERY_OPS_{name}" for name in VARIABLES}
+    assert named <= read
 
 
 def test_integrations_that_are_named_exist() -> None:

@@ -28,20 +28,33 @@ def saying(*words: str) -> Callable[..., list[str]]:
 
 def guarding(lab: Lab, folder: Path) -> dict[str, Any]:
     """For the page about guards."""
-    told: list[Any] = []
     return {
         "find_pages": saying("a page"),
         "charge_card": lambda order: f"charged {order}",
+        "fetch_report": lab.script(NotReady(), "pending", "done"),
+        "NotReady": NotReady,
+        "tell": lambda *words: None,
+        "log": lambda *words: None,
+    }
+
+
+def fallbacks(lab: Lab, folder: Path) -> dict[str, Any]:
+    """For the page about fallbacks: live prices are down, and a mood is not found."""
+    told: list[Any] = []
+    return {
         "live_prices": lab.script(503),
         "cached_prices": lambda flight: {flight: 420},
         "guess_mood": lab.script(404),
-        "fetch_report": lab.script(NotReady(), "pending", "done"),
-        "NotReady": NotReady,
-        "client": SimpleNamespace(create=lambda **said: said),
-        "service": SimpleNamespace(rank=lambda texts, key: sorted(texts)),
         "tell": lambda *words: told.extend(words),
         "told": told,
-        "log": lambda *words: None,
+    }
+
+
+def models(lab: Lab, folder: Path) -> dict[str, Any]:
+    """For the page about models."""
+    return {
+        "client": SimpleNamespace(create=lambda **said: said),
+        "service": SimpleNamespace(rank=lambda texts, key: sorted(texts)),
     }
 
 
@@ -117,10 +130,16 @@ def migrating(lab: Lab, folder: Path) -> dict[str, Any]:
 WORLDS: dict[str, Callable[[Lab, Path], dict[str, Any]]] = {
     "README": lambda lab, folder: {"really_search": saying("a page")},
     "guarding": guarding,
+    "runs": lambda lab, folder: {"find_pages": saying("a page")},
+    "fallbacks": fallbacks,
+    "models": models,
     "tools": tools,
     "workflows": workflows,
     "failures": failures,
     "testing": lambda lab, folder: {"tmp_path": folder, "messages": []},
     "migrating": migrating,
-    "production": lambda lab, folder: {},
+    **dict.fromkeys(
+        ("guard-options", "human-input", "run-limits", "spend-caps", "production", "opentelemetry"),
+        lambda lab, folder: {},
+    ),
 }

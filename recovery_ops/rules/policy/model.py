@@ -67,7 +67,7 @@ class Settings:
 
     Names end in their unit: `_s` is seconds, `_rate` and `_threshold` of a rate a share from 0 to 1. The live policy of
     the console overrides them. ConfigurationError from the guard for a value that no policy may hold. Rules:
-    docs/guide/guarding.md#the-numbers
+    docs/guide/guard-options.md#defaults
 
     >>> @recovery.guard("charge", settings=Settings(consecutive_failures=3, wait_duration_in_open_s=30.0))
     ... def charge(order):

@@ -24,7 +24,7 @@ class Model:
     """A model of a `ModelChain`, and what it can do: `has_tools`, and `context_tokens` (None: any request fits).
 
     A request that needs more skips it. `can_continue`: it goes on with the beginning of an answer that another model
-    wrote, for guards with `on_broken_stream="continue"`. Rules: docs/guide/guarding.md#models
+    wrote, for guards with `on_broken_stream="continue"`. Rules: docs/guide/models.md
 
     >>> chain = ModelChain("large", Model(name="small", context_tokens=8000), "other")
     >>> chain.failed("large", TimeoutError(), Needs(context_tokens=20_000))
@@ -42,7 +42,7 @@ class Model:
 class Needs:
     """What a request needs of a model: `tools`, and a context of so many tokens. A guard's `needs` returns it.
 
-    Rules: docs/guide/guarding.md#models
+    Rules: docs/guide/models.md
 
     >>> Needs(context_tokens=20_000).are_met_by(Model(name="small", context_tokens=8000))
     False

@@ -105,7 +105,7 @@ class ToolResult:
     `retry_at` (UTC) is when a rejected call may be made. `fallback`, `warning` and `data_age_s` (seconds) tell of
     another answer. `for_user` has plain words, `for_developer` the whole history. `advice` is what a run limit says to
     the model; `content` ends with it. `as_anthropic()`, `as_openai()` and `as_openai_item()` are its forms in a
-    transcript. Rules: docs/guide/tools.md#what-the-model-is-told
+    transcript. Rules: docs/guide/tools.md#results
 
     >>> registry = ToolRegistry(recovery)
     >>> result = registry.run_tool({"id": "call-1", "name": "serach", "input": {}})

@@ -17,7 +17,7 @@ P = ParamSpec("P")
 class Part:
     """One call of `Recovery.gather`: foundational, so that there is no answer without it, or supplementary.
 
-    Rules: docs/guide/guarding.md#fallbacks-and-parts-that-may-be-missing
+    Rules: docs/guide/fallbacks.md
 
     >>> parts = {"sum": Part.foundational(sum, [1, 2]), "mood": Part.supplementary(float, "?")}
     >>> dict(recovery.gather(parts).data)

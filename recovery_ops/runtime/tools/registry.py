@@ -25,7 +25,7 @@ class ToolRegistry(Toolbox):
     reason why not; without it every tool that requires permission is denied. `ask_person(tool, arguments, reason)` is
     called once a run was denied too often, if the run is in foreground; without it, or in background, a person is asked
     by an escalation. `offered()` are the tools for the model's next turn. Rules:
-    docs/guide/tools.md#say-what-a-tool-is-once
+    docs/guide/tools.md#declaration
 
     >>> registry = ToolRegistry(recovery, permission=lambda tool, arguments: tool.name == "add")
     >>> added = registry.add(build_tool("add", lambda a, b: a + b))
@@ -111,7 +111,7 @@ class ToolRegistry(Toolbox):
 
         The result has the whole `messages`, what was `filled` and `dropped`, `files_gone`, `files_changed`, the `plan`,
         and a `briefing` for the model. Never raises for what the messages hold.
-        Rules: docs/guide/tools.md#taking-up-a-conversation-that-broke-off
+        Rules: docs/guide/tools.md#resuming-a-conversation
 
         >>> call = {"type": "tool_use", "id": "1", "name": "pay", "input": {}}
         >>> messages = [{"role": "user", "content": "Pay."}, {"role": "assistant", "content": [call]}]

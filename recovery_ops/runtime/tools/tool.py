@@ -67,7 +67,7 @@ class MoreOfATool(TypedDict, total=False):
 class Tool:
     """A tool for a model: what `build_tool` makes. Immutable; one tool may be in several registries.
 
-    `as_anthropic()` and `as_openai()` describe it to a model. Rules: docs/guide/tools.md#say-what-a-tool-is-once
+    `as_anthropic()` and `as_openai()` describe it to a model. Rules: docs/guide/tools.md#declaration
 
     >>> add = build_tool("add", lambda a, b: a + b, description="Adds.")
     >>> add.as_openai()["function"]["name"], sorted(add.input_schema["properties"])
@@ -162,7 +162,7 @@ def build_tool(
     - `permission`, `idempotency_key`, `timeout`, `settings`, `polling` and the rest are those of `Recovery.guard`;
       `state_probe`, `file_arguments` and `masks_output` are for tools alone.
 
-    Rules: docs/guide/tools.md#say-what-a-tool-is-once
+    Rules: docs/guide/tools.md#declaration
 
     >>> search = build_tool("search_web", lambda query: [query], read_only=True, max_retries=2)
     >>> search.caution.idempotent, search.caution.is_destructive
