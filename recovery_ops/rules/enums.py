@@ -21,7 +21,7 @@ class Family(StrEnum):
 
 
 class Category(StrEnum):
-    """What a failure is. Each category has one first handler; the names are strings.
+    """Category of a failure. The names are strings.
 
     Rules: docs/guide/failures.md#categories
 

@@ -87,7 +87,7 @@ def __dir__() -> list[str]:
 
 
 def attempt() -> Attempt:
-    """The attempt that the calling code is in: its number, what is left of its time, and what to change; see `Attempt`.
+    """The current attempt: its number, remaining time and changes; see `Attempt`.
 
     Outside of guarded calls it is empty. Rules: docs/guide/models.md
 

@@ -28,14 +28,14 @@ R = TypeVar("R")
 
 
 class CircuitBreaker(forks.InChild):
-    """A circuit breaker by itself, without retries: `breaker.call(f, …)`, `with breaker.attempt():` or `@breaker`.
+    """A circuit breaker without retries: `breaker.call(f, …)`, `with breaker.attempt():` or `@breaker`.
 
     It opens by the rules of `Settings` (5 failures in a row, or half of the last 20 calls), rejects calls for 60 s, and
-    closes after one successful probe. The service's trouble counts, never the caller's mistakes. A call that has to be
-    awaited counts when it was awaited.
+    closes after one successful probe. Failures of the service count, mistakes of the caller do not. An awaitable counts
+    when it is awaited.
 
-    CircuitOpen while it rejects; ConfigurationError at once for settings that no policy may hold. `on_event` is called
-    with every change; what it raises is logged. Thread-safe and fork-safe; a `Recovery` makes its own breakers. Rules:
+    CircuitOpen while it rejects; ConfigurationError for settings out of bounds. `on_event` is called with every change;
+    its exceptions are logged. Thread-safe and fork-safe; a `Recovery` makes its own breakers. Rules:
     docs/guide/guard-options.md#defaults
 
     >>> breaker = CircuitBreaker("database", Settings(consecutive_failures=2))
@@ -83,7 +83,7 @@ class CircuitBreaker(forks.InChild):
         return state
 
     def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a function and count how it went. What has to be awaited is to be awaited here too, and counts then."""
+        """Call a function and count the outcome. An awaitable counts when it is awaited."""
         if is_async(function):
             return cast("R", self._call_async(function, args, kwargs))
         ticket, began = self._admitted()

@@ -32,26 +32,26 @@ if TYPE_CHECKING:
 
 
 class Recovery(Guards, Actions):
-    """The client of a process: make one at import time, and guard with it whatever can fail.
+    """The client of a process: create one at import time, and guard every call that can fail.
 
-    `service` names the agent. Server and key come from `url` and `key`, or from `RECOVERY_OPS_URL` and
-    `RECOVERY_OPS_KEY` (`OTEL_*` as fallback); without a server everything works by the built-in policy. Thread-safe,
-    task-safe, fork-safe. A server that is slow, gone or lying changes nothing but the freshness of the desired state.
-    `RECOVERY_OPS_OFF=1` takes the runtime out of the way: guards call straight through.
+    `service` names the agent. Address and key of the console are `url` and `key`, or `RECOVERY_OPS_URL` and
+    `RECOVERY_OPS_KEY` (`OTEL_*` as fallback). Without a console the default policy applies. A console that is slow or
+    down only makes the policy older. `RECOVERY_OPS_OFF=1` makes guards call straight through. Thread-safe, task-safe,
+    fork-safe.
 
-    - `default_source`: who waits for calls where neither guard nor run says it: `main_agent` for an agent that a person
-      waits for. Without it such calls are background, and are not retried after a 429 or an overload.
-    - `reraise`: that of its guards; see `guard`.
-    - `limits`: ceilings that no desired state can widen.
-    - `on_pause`: what becomes of a run that begins while an operator has paused new runs: `reject` (RunsPaused) or
-      `wait`. A worker of a queue checks `takes_new_work` or `wait_for_work` first.
-    - `on_retry`: called with a `RetryRequest`, in a thread, when an operator wants a run begun again.
-    - `control_flow`: exceptions that steer the program and are no failures, beside those of known frameworks.
-    - `instance`, `environment`, `version`, `group`: what the console shows of this process. `directory`: its state
+    - `default_source`: query source of calls without one in their guard or run: `main_agent` if a user waits. Without
+      it they are background, and are not retried after a 429 or an overload.
+    - `reraise`: default of its guards; see `guard`.
+    - `limits`: ceilings that the console cannot exceed.
+    - `on_pause`: effect of a pause on a new run: `reject` (RunsPaused) or `wait`. A worker of a queue checks
+      `takes_new_work` or `wait_for_work` first.
+    - `on_retry`: called with a `RetryRequest`, in a thread, when an operator retries a run.
+    - `control_flow`: control-flow exceptions that are no failures, in addition to those of known frameworks.
+    - `instance`, `environment`, `version`, `group`: labels of this process in the console. `directory`: its state
       directory, by default `RECOVERY_OPS_DIR`.
 
-    Retries, fallbacks and open breakers are logged by the logger `recovery_ops`. ConfigurationError for values that
-    could never work. Rules: docs/guide/guarding.md#life-of-a-call
+    Retries, fallbacks and open breakers are logged by the logger `recovery_ops`. ConfigurationError for invalid values.
+    Rules: docs/guide/guarding.md#life-of-a-call
 
     >>> agent = Recovery("research-agent", url="", default_source="main_agent")
     >>> @agent.guard("search_web", read_only=True)
@@ -148,14 +148,14 @@ class Recovery(Guards, Actions):
         return await wait_for_work_async(self, seconds(timeout))
 
     def snapshot(self) -> dict[str, Any]:
-        """What this client does now, as plain data: operations, breakers, runs, revision and undelivered events.
+        """State of this client as plain data: operations, breakers, runs, revision and undelivered events.
 
         With `RECOVERY_OPS_DIR` the same is in a status file, for `python -m recovery_ops.runtime status`.
         """
         return snapshot(self, self.undelivered)
 
     def report(self, error: BaseException) -> Report | None:
-        """The history of an error that one of the guards of this process raised; None for any other error."""
+        """History of an error that a guard of this process raised; None for any other error."""
         return report_of(error)
 
     def housekeep(self) -> None:
@@ -163,7 +163,7 @@ class Recovery(Guards, Actions):
         self._housekeeper.round()
 
     def flush(self, timeout: Duration = 5.0) -> bool:
-        """Write everything emitted so far to disk and, where a server answers, send it; True once both are done.
+        """Write all events to disk and send them if a server answers; True when both are done.
 
         Waits at most for `timeout`, in seconds or as a timedelta.
         """
@@ -175,7 +175,7 @@ class Recovery(Guards, Actions):
         return self._housekeeper.undelivered
 
     def close(self, timeout: Duration = 2.0) -> None:
-        """Report the end of this instance, send what is left, and stop the threads.
+        """Report the end of this instance, send the remaining events, and stop the threads.
 
         It waits at most for `timeout`, in seconds or as a timedelta. Guards go on working without a server. At the end
         of the process every client is closed by itself.

@@ -44,7 +44,7 @@ class Actions(Engine):
         default: Literal["deny", "allow"] = "deny",
         ticket: str = "",
     ) -> str:
-        """Send a question to the people at the console and return its ticket at once.
+        """Open an escalation and return its ticket without waiting.
 
         The question is an event, so it also arrives after an outage of the server; the answer is part of the desired
         state, so it also reaches an agent that was restarted meanwhile. `answer_to` finds it by the ticket.
@@ -77,7 +77,7 @@ class Actions(Engine):
         return human_input.ask(self, question, options)
 
     def escalate(self, question: str, **options: Unpack[QuestionOptions]) -> Decision:
-        """Send a question like `ask` and block this thread until there is a decision.
+        """Open an escalation and block this thread until the decision.
 
         The run's deadline stands still meanwhile. Without an answer in time the decision is the `default`, by the
         agent's own clock. RunCancelled where the run is called off meanwhile. Rules:
@@ -98,7 +98,7 @@ class Actions(Engine):
         return await human_input.escalate_async(self, question, options)
 
     def answer_to(self, ticket: str, *, proposal: str = "") -> Decision | None:
-        """The decision about a ticket, in any process of the service; None while there is none.
+        """The decision of a ticket, in any process of the service; None if there is none yet.
 
         `proposal` is what was proposed: it is `Decision.text` where a person left it unchanged, because the console
         received it masked and does not send it back.
@@ -111,7 +111,7 @@ class Actions(Engine):
         return human_input.answer_to(self, ticket, proposal=proposal)
 
     def stop_agent(self, reason: str, *, by: str = "", duration: Duration = 3600.0) -> None:
-        """Stop this process as an operator's stop does, without a console.
+        """Stop this process without a console; the effect is that of an operator's stop.
 
         Runs in flight are aborted with saved state (RunCancelled); new runs, and guarded calls outside of runs, are
         rejected (RunsPaused). Heartbeats say so. `by`: who stops it. `duration`: up to 24 h, in seconds or as a
@@ -129,7 +129,7 @@ class Actions(Engine):
         own_stop.stop_agent(self, reason, by=by, duration=duration)
 
     def resume_agent(self) -> bool:
-        """End the stop of `stop_agent`; whether there was one. An operator's stop is ended at the console only.
+        """End the stop of `stop_agent`; returns whether there was one. A stop from the console ends there only.
 
         >>> recovery.resume_agent()
         False
@@ -146,7 +146,7 @@ class Actions(Engine):
         timeout: Duration | None = None,
         done: Mapping[str, Any] | None = None,
     ) -> Gathered:
-        """Make several calls, of which some may fail, and return what there is.
+        """Make several calls of which some may fail, and return their results.
 
         `parts` are calls by name: `Part.foundational(f, …)`, `Part.supplementary(f, …)`, or a callable, which is
         foundational. They are made one after the other, or in `at_once` threads. All share `timeout`, in seconds or as
@@ -203,7 +203,7 @@ class Actions(Engine):
         policy: OperationPolicy | Policy | None = None,
         attempt: int | None = None,
     ) -> CompensationResult:
-        """Do what the playbook says about a failure of a call that no guard looks after, and return how it ended.
+        """Apply the playbook to a failure of a call without a guard, and return the outcome.
 
         - `retry`: makes the call again; it may read `attempt()`. Without it nothing is retried.
         - `operation`, `source`, `foreground`: the name of the call, and who waits; by default those of the error and
@@ -239,7 +239,8 @@ class Actions(Engine):
         return await dispatch.dispatch_failure_async(self, failure, options)
 
     def reversal_token(self, operation: str, action_id: str, undo: Callable[[], Any]) -> ReversalToken:
-        """The right to undo one destructive call, once: hand it to the call, and to `dispatch_failure(reversal=)`.
+        """Token that allows to undo one destructive call, once: pass it to the call and to
+        `dispatch_failure(reversal=)`.
 
         `action_id` names what the call does (an order, a charge); `undo` takes it back, sync or async. Two tokens of
         the same operation and action are the same right. Rules: docs/guide/failures.md#playbook
@@ -262,7 +263,7 @@ class Actions(Engine):
         ask_user: Callable[[Failure], Any] | None = None,
         save: Callable[[Any], Any] | None = None,
     ) -> Any:
-        """Return what `call(request)` returns, if need be after the request was changed: the cheapest change first.
+        """Return `call(request)`, if needed after changes of the request, the cheapest first.
 
         `call` is a guarded callable, which retries the same request by itself. Each change is tried once:
 
@@ -292,5 +293,5 @@ class Actions(Engine):
 
     @property
     def input_share(self) -> float:
-        """The share of its input that a request keeps when it is cut, from 0 to 1 (`guards.input_share`, 0.75)."""
+        """Share of the input that a request keeps when it is cut, from 0 to 1 (`guards.input_share`, 0.75)."""
         return self.desired.policy.guards.input_share

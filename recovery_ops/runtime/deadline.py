@@ -16,12 +16,11 @@ Duration = float | timedelta
 
 
 class Deadline:
-    """Limits everything that is guarded inside to `duration`, in seconds or as a timedelta, waits included.
+    """Limits the guarded calls inside to `duration`, in seconds or as a timedelta, with their waits.
 
-    An inner deadline can only be sooner than the one around it. `remaining_s` is what is left, never below 0;
-    `has_passed` whether nothing is. A task is cancelled at the end, and DeadlineExceeded raised here. A thread is not
-    interrupted: give `remaining_s` to whatever can wait no longer. Monotonic clock. `cancels=False` only narrows what
-    guarded calls get: the caller ends the rest. Rules: docs/guide/guarding.md#life-of-a-call
+    An inner deadline ends no later than the outer one. At the end a task is cancelled and DeadlineExceeded raised here.
+    A thread is not interrupted: pass `remaining_s` to the transport. Monotonic clock. `cancels=False` only limits
+    guarded calls and cancels nothing. Rules: docs/guide/guarding.md#life-of-a-call
 
     >>> with Deadline(10.0) as outer, Deadline(60.0) as inner:
     ...     inner.remaining_s <= 10.0
@@ -44,12 +43,12 @@ class Deadline:
 
     @property
     def remaining_s(self) -> float:
-        """What is left, in seconds; never below 0."""
+        """Remaining time in seconds; never below 0."""
         return max(0.0, self.at - self._clock.now())
 
     @property
     def has_passed(self) -> bool:
-        """Whether nothing is left."""
+        """Whether the deadline has passed."""
         return self._clock.now() >= self.at
 
     def __enter__(self) -> Self:

@@ -144,7 +144,7 @@ class Engine:
 
     @property
     def takes_new_work(self) -> bool:
-        """Whether a run that begins now is accepted: False while an operator has paused new runs.
+        """Whether a new run is accepted: False while new runs are paused.
 
         A worker checks it before it takes a job from a queue that would lose the job.
         """

@@ -46,8 +46,7 @@ _GRAVEST = (Category.PERMISSION, Category.POLICY_DENIED, Category.IDEMPOTENCY_CO
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer that is an error, for callers whose client does not raise. `body` is raw or parsed; header names in any
-    case.
+    """An error response, for clients that do not raise. `body` is raw or parsed; header names are case-insensitive.
 
     Rules: docs/guide/failures.md#categories
 
@@ -61,11 +60,11 @@ class Response:
 
 
 def classify(error: object, *, now: float | datetime | None = None, is_model_output: bool = False) -> Failure:
-    """What an exception, a `Response` or a client's own response object means. Never raises, imports no vendor library.
+    """Classify an exception, a `Response` or the response object of a client. Never raises, imports no vendor library.
 
     `now` is the wall clock, in seconds since the epoch or as a datetime; only dates in headers need it.
-    `is_model_output`: what was being read was written by a model, so that an answer that does not parse is
-    `model_output` and not the service's `schema_mismatch`. Rules: docs/guide/failures.md#categories
+    `is_model_output`: a model wrote the text, so a parse error is `model_output` and not `schema_mismatch`. Rules:
+    docs/guide/failures.md#categories
 
     >>> failure = classify(ConnectionRefusedError("refused"))
     >>> failure.category, failure.nothing_was_done, failure.user_message

@@ -1,21 +1,21 @@
 """Every exception a caller may see.
 
     RecoveryError
-    ├── CallRejected            the call was not made; `retry_at` says when it may be
+    ├── CallRejected            the call was rejected; `retry_at` is the end of the rejection
     │   ├── CircuitOpen         a breaker is open, or an operator tripped it
-    │   ├── RetryAfterActive    the server said when to come back
-    │   ├── LoadShed            an operator sheds load, and this work is not important enough
-    │   ├── RunsPaused          an operator paused new work or stopped the agent: the run was not begun
-    │   └── DeadlineExceeded    no time is left (also a TimeoutError)
-    ├── RecoveryExhausted       every recovery step was taken and none helped; `last_error` is the last failure
+    │   ├── RetryAfterActive    the `Retry-After` of the server has not passed
+    │   ├── LoadShed            load shedding rejects this priority
+    │   ├── RunsPaused          new runs are paused, or the agent is stopped
+    │   └── DeadlineExceeded    the deadline has passed (also a TimeoutError)
+    ├── RecoveryExhausted       all recovery steps failed; `last_error` is the last failure
     ├── StopRun                 the run must end now; the model gets no turn
-    ├── RunCancelled            the run was called off while a call waited
-    ├── SchemaMismatch          arguments or an answer do not have the form that was agreed
-    ├── GatherBlocked           a foundational part is missing; `done` and `not_done` say which calls to repeat
+    ├── RunCancelled            the run was cancelled or aborted
+    ├── SchemaMismatch          arguments or an answer do not match their schema
+    ├── GatherBlocked           a foundational part failed; `done` and `not_done` list the parts
     ├── WorkflowLocked          another process, or another part of this one, runs the workflow
-    ├── StepChanged             a step that was done, or begun, is called with other arguments
-    ├── CheckpointError         a checkpoint could not be written, read or understood
-    └── ConfigurationError      a value that could never work, or a part that is missing (also a ValueError)
+    ├── StepChanged             a finished or started step is called with other arguments
+    ├── CheckpointError         a checkpoint could not be written or read
+    └── ConfigurationError      an invalid value or a missing part (also a ValueError)
 
 Fields carry the meaning; the text is made from the fields.
 """
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 
 class RecoveryError(Portable):
-    """The root of everything that this package raises into its callers.
+    """Base class of all exceptions of this package.
 
     Pickles and copies keep class, text and fields; an error in a field that cannot be pickled arrives as its text.
-    `resume_id` names the workflow that it ended, for `Workflow.resumed`; empty outside workflows.
+    `resume_id` is for `Workflow.resumed`; empty outside workflows.
     Rules: docs/guide/failures.md#errors
 
     >>> @recovery.guard("search", read_only=True, max_retries=1)
@@ -57,9 +57,9 @@ class RecoveryError(Portable):
 
 
 class CallRejected(RecoveryError):
-    """The call was not made. `retry_at` is when it may be made (UTC), None where that is not known.
+    """The call was rejected. `retry_at` (UTC) is the end of the rejection; None if unknown.
 
-    `operation` and `reason` say which call, and why. Rules: docs/guide/guarding.md#life-of-a-call
+    `operation` and `reason` name the call and the cause. Rules: docs/guide/guarding.md#life-of-a-call
 
     >>> breaker = CircuitBreaker("search")
     >>> breaker.trip(60)
@@ -102,10 +102,10 @@ class CircuitOpen(CallRejected):
 
 
 class RetryAfterActive(CallRejected):
-    """The server named a time (`Retry-After`), and it has not come: `retry_at`, in UTC.
+    """The `Retry-After` of the server has not passed: `retry_at`, in UTC.
 
-    Calls in background are rejected until then; calls in foreground wait, or take the fallback. `credentials` has the
-    labels of the guard's keys where all of them rest.
+    Background calls are rejected until then; foreground calls wait or use the fallback. `credentials` has the labels of
+    the keys if all of them pause.
     Rules: docs/guide/runs.md
 
     >>> class TooManyRequests(Exception):
@@ -129,9 +129,9 @@ class RetryAfterActive(CallRejected):
 
 
 class DeadlineExceeded(CallRejected, TimeoutError):
-    """No time is left: a CallRejected that is also a TimeoutError.
+    """The deadline has passed. Also a TimeoutError.
 
-    `was_begun`: something under way was ended, rather than a call not made.
+    `was_begun`: a call in progress was ended, not rejected.
     Rules: docs/guide/guarding.md#life-of-a-call
 
     >>> try:
@@ -151,7 +151,7 @@ class DeadlineExceeded(CallRejected, TimeoutError):
 
 
 class LoadShed(CallRejected):
-    """An operator sheds load here, and work of this importance does not pass for now.
+    """Load shedding rejects calls of this priority.
 
     `note` is the operator and their reason; `retry_at` (UTC) is the end. Rules: docs/guide/runs.md
 
@@ -167,9 +167,9 @@ class LoadShed(CallRejected):
 
 
 class RunsPaused(CallRejected):
-    """An operator paused new runs in this process, or stopped the agent: the run was not begun.
+    """New runs are paused, or the agent is stopped: the run was not started.
 
-    `note` is the operator and their reason; `retry_at` (UTC) is the end, None where only a person ends it. `is_stop`:
+    `note` is the operator and their reason; `retry_at` (UTC) is the end, None without one. `is_stop`:
     the agent is stopped, and a guarded call outside of runs raises this too. `Recovery(on_pause="wait")` waits while
     new runs are paused, never while the agent is stopped. Rules: docs/guide/production.md#with-a-console
 
@@ -194,12 +194,12 @@ class RunsPaused(CallRejected):
 
 
 class RecoveryExhausted(RecoveryError):
-    """Every recovery step was taken and none helped.
+    """All recovery steps failed.
 
-    `attempts` counts the calls made, `steps` names the steps that were taken, `retry_at` (UTC) is when another call may
-    help. For users: `user_message`, `suggestion`, `can_retry`. For developers: `category` and `last_error`; `failure`,
-    the last one as it was classified; `waits_s`; `idempotency_key`, by which the service knows the call. Where the last
-    attempt returned what `retry_result` rejects, `last_result` is that result, and there is no `last_error`. Rules:
+    `attempts` is the number of calls, `steps` the recovery steps, `retry_at` (UTC) the earliest useful retry. For
+    users: `user_message`, `suggestion`, `can_retry`. For developers: `category`, `last_error`, `failure` (the last
+    one), `waits_s`, `idempotency_key`. If `retry_result` rejected the last result, `last_result` is that result, and
+    there is no `last_error`. Rules:
     docs/guide/guarding.md#exceptions
 
     >>> @recovery.guard("search", read_only=True, max_retries=2)
@@ -249,11 +249,11 @@ class RecoveryExhausted(RecoveryError):
 
 
 class StopRun(RecoveryError):
-    """The run must end now, in code: the model gets no further turn.
+    """The run must end: the model gets no further turn.
 
     `reason` is a category, `foundational_failed`, or the run limit that was reached (`errors`, `turns`, `spend_cap`:
-    then there may be no category). `user_message` is for users. `results` are the tool results of the turn, whole, for
-    the transcript. `spend` is the account at its spend cap; None for any other reason.
+    then there may be no category). `user_message` is for users. `results` are all tool results of the turn, for the
+    transcript. `spend` is the account at its spend cap, else None.
     Rules: docs/guide/run-limits.md#end-of-a-run
 
     >>> try:
@@ -276,7 +276,7 @@ class StopRun(RecoveryError):
 
 
 class RunCancelled(RecoveryError):
-    """The run was called off: by `Run.cancel`, or by a person at the console; `note` is the person and their reason.
+    """The run was cancelled by `Run.cancel`, or aborted in the console; `note` has the user and the reason.
 
     Rules: docs/guide/guarding.md#exceptions
 
@@ -296,7 +296,7 @@ class RunCancelled(RecoveryError):
 
 
 class SchemaMismatch(RecoveryError):
-    """Arguments, or a tool's answer, do not have the declared form; `what` has not, and `faults` says where.
+    """Arguments or the answer of a tool (`what`) do not match their schema; `faults` lists the places.
 
     Rules: docs/guide/failures.md#categories
 
@@ -314,11 +314,10 @@ class SchemaMismatch(RecoveryError):
 
 
 class GatherBlocked(RecoveryError):
-    """A foundational part of `Recovery.gather` is missing, so there is no answer.
+    """A foundational part of `Recovery.gather` failed.
 
-    `done`: what there is, by name; give it to the next `gather` and only the rest is called again. `not_done`: the
-    names without a result, whether they failed, were stopped or never begun. `unavailable`: the reasons, for those that
-    failed. Rules: docs/guide/fallbacks.md
+    `done`: results by name; pass it to the next `gather`, and only the rest is called. `not_done`: names without a
+    result. `unavailable`: the reasons of those that failed. Rules: docs/guide/fallbacks.md
 
     >>> try:
     ...     recovery.gather({"page": lambda: "text", "price": Part.foundational(float, "unknown")})
@@ -366,9 +365,9 @@ class WorkflowLocked(RecoveryError):
 
 
 class StepChanged(RecoveryError):
-    """A workflow step that was done, or may have been done, is asked for with other arguments than it was begun with.
+    """A finished or started workflow step is called with other arguments.
 
-    `was_done` tells the two apart. Rules: docs/guide/workflows.md
+    `was_done`: it is finished. Rules: docs/guide/workflows.md
 
     >>> with Workflow("refund", "order-7", recovery=recovery) as flow:
     ...     receipt = flow.step("pay", str, 40)
@@ -395,8 +394,7 @@ class StepChanged(RecoveryError):
 
 
 class CheckpointError(RecoveryError):
-    """A checkpoint could not be written, read or understood; the text says what to do. A step that was done is never
-    done again.
+    """A checkpoint could not be written or read; the text has the fix. A finished step is never executed again.
 
     Rules: docs/guide/workflows.md
 
@@ -410,8 +408,7 @@ class CheckpointError(RecoveryError):
 
 
 class ConfigurationError(RecoveryError, ValueError):
-    """A value that could never work, or a part that is not configured; also a ValueError. The text names what would be
-    right.
+    """An invalid value or a missing part; also a ValueError. The text has a valid value.
 
     Rules: docs/guide/guard-options.md#options
 

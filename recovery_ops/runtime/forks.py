@@ -23,7 +23,7 @@ class AnyLock(Protocol):
         """Wait for it."""
 
     def release(self) -> None:
-        """Give it back."""
+        """Release the lease."""
 
 
 class Follower(Protocol):

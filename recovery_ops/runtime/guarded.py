@@ -19,8 +19,8 @@ E = TypeVar("E")
 class Guarded(Protocol[P, R_co]):
     """A guarded function or method: called like the one it guards.
 
-    `outcome` takes the same arguments and returns how the result came about (`Outcome`). A type checker sees the
-    arguments and the result of the function. Rules: docs/guide/guarding.md#life-of-a-call
+    `outcome` takes the same arguments and returns an `Outcome`. Type checkers see the arguments and result of the
+    function. Rules: docs/guide/guarding.md#life-of-a-call
 
     >>> @recovery.guard
     ... def search(query: str) -> list[str]:

@@ -47,10 +47,10 @@ class QuestionOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What came of a question to people. `by` is a person's name, or `deadline` where nobody answered in time.
+    """Decision of an escalation. `by` is the user, or `deadline` if nobody answered in time.
 
-    `text` is the proposal, or a person's version of it; `is_default` says that the default was taken. The `ticket`
-    finds the decision again (`Recovery.answer_to`). Rules: docs/guide/human-input.md
+    `text` is the proposal, or its edited version. `is_default`: the default action applied. `Recovery.answer_to` finds
+    it by its `ticket`. Rules: docs/guide/human-input.md
 
     >>> decision = recovery.escalate("May 120 EUR be refunded?", timeout=600, default="deny")
     >>> decision.is_approved, decision.is_default

@@ -14,12 +14,12 @@ from recovery_ops.runtime.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Ceilings of this process, which no desired state of the console can widen. None leaves a thing unlimited.
+    """Ceilings of this process that the console cannot exceed. None is no limit.
 
     - `max_retries`: retries of a call. `max_override_s`: an operator's override, in seconds.
     - `allow_disable`: an operator may switch a breaker off. `allow_pause`: an operator may pause new runs.
 
-    What was clamped is reported to the console. Rules: docs/guide/production.md#with-a-console
+    Clamped values are reported to the console. Rules: docs/guide/production.md#with-a-console
 
     >>> from recovery_ops.runtime.testing import Lab
     >>> careful = Lab(limits=Limits(max_retries=1)).recovery

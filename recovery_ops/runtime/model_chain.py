@@ -12,13 +12,13 @@ from recovery_ops.runtime.error_signals import classify
 
 
 class ModelChain(forks.InChild, model_chain.ModelChain):
-    """Models in order: the first is asked, and the next one where it is used up.
+    """Models in order: the first is asked, and the next when it is exhausted.
 
-    `models` are names, or `Model`s with what they can do. Used up is a model after `overloads` failures of its service
-    in a row, at once after a timeout, a spent quota, an overflow that another model can take, or `model_not_found`. The
-    first is asked again after `cooldown_s` (60 s), or when its quota is renewed. A guard takes the chain as `chain=`,
+    `models` are names or `Model`s. A model is exhausted after `overloads` overloads in a row, or at once after a
+    timeout, a spent quota, an overflow that another model can take, or `model_not_found`. The first is asked again
+    after `cooldown_s` (60 s), or when its quota resets. A guard takes the chain as `chain=`,
     and the function reads `attempt().model`; each model then has a breaker of its own. In a loop of your own: `ask`,
-    `answered`, `failed`. ValueError for no model, what is none, or one that stands twice. Thread-safe. Rules:
+    `answered`, `failed`. ValueError for an empty chain, an invalid model or a duplicate. Thread-safe. Rules:
     docs/guide/models.md
 
     >>> chain = ModelChain("large", "small")
@@ -49,7 +49,7 @@ class ModelChain(forks.InChild, model_chain.ModelChain):
             return self.current(self._clock.now(), needs)
 
     def failed(self, model: str, error: BaseException, needs: Needs = NO_NEEDS) -> str | None:
-        """A request of this model failed; returns the model to ask instead, or None where none is.
+        """Report a failed request of a model; returns the next model, or None.
 
         After so many failures in a row (`overloads`) of the service; at once where a repetition would fail alike.
         """
@@ -59,6 +59,6 @@ class ModelChain(forks.InChild, model_chain.ModelChain):
         return event.to_model if event is not None else None
 
     def answered(self, model: str) -> bool:
-        """A request of this model succeeded; True where the primary is back."""
+        """Report a successful request of a model; True if the first model is back."""
         with self._lock:
             return self.succeeded(model)

@@ -41,12 +41,11 @@ MANY = "many"
 class Attempt(NamedTuple):
     """The attempt that a guarded function is in: `attempt()` returns it.
 
-    `number` counts from 1. `remaining_s` is what is left of its time, in seconds, for the transport; None without a
-    limit. `model` and `max_tokens` are what to ask for this time, None where nothing changes. `adjustment` names the
-    change. `credential` is the label of the key to use, for guards with `credentials`. `idempotency_key` goes upstream
-    with the request, the same in each attempt of a call; a fallback has one of its own. `part` is the beginning of an
-    answer to continue; `first_token_timeout_s` and `stall_timeout_s` limit a stream that the function reads itself.
-    While nothing is wrong, all of it but the times and the credential is empty. Rules:
+    `number` counts from 1. `remaining_s` is the remaining time in seconds, for the transport; None without a limit.
+    `model` and `max_tokens` are the values of this attempt, None if unchanged; `adjustment` names the change.
+    `credential` is the label of the key, for guards with `credentials`. `idempotency_key` goes upstream, the same in
+    each attempt of a call; a fallback has its own. `part` is the beginning of an answer to continue.
+    `first_token_timeout_s` and `stall_timeout_s` limit a stream that the function reads itself. Rules:
     docs/guide/guarding.md#idempotency
 
     >>> @recovery.guard("pay", idempotency_key=lambda order: f"pay-{order}")
@@ -247,12 +246,12 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Fallback(Generic[T]):
-    """An alternative of a guard, called with the same arguments, with what its users must know.
+    """An alternative of a guard, called with the same arguments, with its warning.
 
-    `warning` is shown to people ("prices up to 1 h old"); `data_age_s` is how old its data may be, in seconds.
-    `feature` names what is given up where it is the operation itself that does less (`caching`, `parallel`): such a one
-    is asked last. `idempotent`: a repetition does no harm; `read_only` implies it. `name` is its operation, by default
-    the function's name. ConfigurationError for values that could never work. Rules:
+    `warning` is for users ("prices up to 1 h old"); `data_age_s` is the greatest age of its data in seconds. `feature`
+    names a disabled feature of the operation itself (`caching`, `parallel`); such a fallback comes last. `idempotent`:
+    a repetition does no harm; `read_only` implies it. `name` is its operation (default: the name of the function).
+    ConfigurationError for invalid values. Rules:
     docs/guide/fallbacks.md
 
     >>> def cached_price(item):
@@ -340,8 +339,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """Stands for the result of an optional operation that is left out. It is falsy; `reason` is a category or a
-    refusal.
+    """Result of an optional operation that failed. It is falsy; `reason` is a category or a rejection.
 
     Rules: docs/guide/fallbacks.md
 
@@ -361,10 +359,10 @@ class Degraded:
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[T]):
-    """A result and how it came about: what `guarded.outcome(…)` returns.
+    """Result and history of a call: what `guarded.outcome(…)` returns.
 
-    `value` is the result, `attempts` the calls made, `fallback` the name of the alternative that answered, `warning`
-    and `data_age_s` (seconds) what is known of its answer. Rules:
+    `value` is the result, `attempts` the number of calls, `fallback` the name of the fallback that answered, with its
+    `warning` and `data_age_s` (seconds). Rules:
     docs/guide/fallbacks.md
 
     >>> recovery.guard("search")(len).outcome("abc")
@@ -379,5 +377,5 @@ class Outcome(Generic[T]):
 
     @property
     def is_degraded(self) -> bool:
-        """Whether a fallback answered, or nothing did."""
+        """Whether a fallback answered, or an optional call failed."""
         return self.fallback is not None or isinstance(self.value, Degraded)

@@ -33,13 +33,13 @@ def retry_decision(
     rng: Random | None = None,
     idempotent: bool = True,
 ) -> RetryDecision:
-    """The retry rule by itself: may the call be made again after attempt number `attempt` (1 is the first), and how?
+    """The retry rule alone: is attempt number `attempt` (from 1) followed by a retry, and how?
 
     `failure` may be an exception or a `Response`, which is classified first. The result has `retry`, `delay_s` (seconds
-    to wait), `adjustment` (a fix that is needed, such as `max_tokens`), `max_tokens` and `reason`. ConfigurationError
-    for values that could never work. `max_retries` None is persistent mode. `foreground` says whether somebody waits.
-    `policy` None is the built-in default policy. `idempotent=False` speaks for a call that may do harm when done twice.
-    A fix is offered after the first attempt only. Rules: docs/guide/failures.md#categories
+    to wait), `adjustment` (a needed correction, such as `max_tokens`), `max_tokens` and `reason`. ConfigurationError
+    for invalid values. `max_retries` None is persistent mode. `foreground`: a user waits. `policy` None is the default
+    policy. `idempotent=False`: a repetition can do harm. A
+    correction is offered after the first attempt only. Rules: docs/guide/failures.md#categories
 
     >>> failure = classify(Response(429, {"retry-after": "3"}))
     >>> decision = retry_decision(failure, attempt=1, max_retries=3, foreground=True)

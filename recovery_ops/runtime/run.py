@@ -25,14 +25,14 @@ from recovery_ops.runtime.run_pause import begin, begin_async
 class Run:
     """One task of an agent, from request to answer, as a sync or async context manager.
 
-    `source` says who waits; a source that the policy does not list as foreground, or none, is background. `timeout`
-    limits the whole run, in seconds or as a timedelta (absent: the policy's, 300 s; `math.inf`: no limit); an inner run
-    can only end sooner than the one around it. At the deadline a task is cancelled and DeadlineExceeded raised here; a
-    thread is not interrupted, its guarded calls are rejected.
+    `source` is the query source: foreground if the policy lists it, else background. `timeout` limits the run, in
+    seconds or as a timedelta (default: 300 s, by the policy; `math.inf`: no limit); an inner run ends no later than the
+    outer one. At the deadline a task is cancelled and DeadlineExceeded raised here; a thread is not interrupted, but
+    its guarded calls are rejected.
 
-    `turns` counts the model's turns; `cancel` calls the run off, from any thread, as a person at the console can. `id`
-    is the run's id (`session.id` on the wire). `warnings` and `withdrawn` are what a user should know of the answer;
-    `input_tokens`, `output_tokens` and `cost_usd` are yours to add to. RunsPaused where new runs are paused. Rules:
+    `turns` counts the turns of the model. `cancel` cancels the run from any thread. `id` is `session.id` on the wire.
+    `warnings` and `withdrawn` are for the user of the answer. Add to `input_tokens`, `output_tokens` and `cost_usd`
+    yourself. RunsPaused while new runs are paused. Rules:
     docs/guide/run-limits.md#end-of-a-run
 
     >>> with recovery.run("answer a question", source="main_agent", timeout=60) as run:
@@ -75,7 +75,7 @@ class Run:
 
     @property
     def id(self) -> str:
-        """The run's id: `session.id` on the wire."""
+        """Id of the run: `session.id` on the wire."""
         return self.scope.run_id
 
     @property
@@ -85,12 +85,12 @@ class Run:
 
     @property
     def withdrawn(self) -> frozenset[str]:
-        """The optional operations that were left out of this run."""
+        """Optional operations that were withdrawn in this run."""
         return frozenset(self.scope.withdrawn)
 
     @property
     def input_tokens(self) -> int | None:
-        """Tokens sent in this run; None where they are not counted."""
+        """Tokens sent in this run; None if not counted."""
         return self.scope.spent.input_tokens
 
     @input_tokens.setter
@@ -101,7 +101,7 @@ class Run:
 
     @property
     def output_tokens(self) -> int | None:
-        """Tokens received in this run; None where they are not counted."""
+        """Tokens received in this run; None if not counted."""
         return self.scope.spent.output_tokens
 
     @output_tokens.setter
@@ -112,7 +112,7 @@ class Run:
 
     @property
     def cost_usd(self) -> float | None:
-        """Cost of the run, in US dollars; None where it is not counted."""
+        """Cost of the run in US dollars; None if not counted."""
         return self.scope.spent.cost_usd
 
     @cost_usd.setter
@@ -122,11 +122,11 @@ class Run:
             self.scope.spent.cost_usd = dollars
 
     def turn(self) -> int:
-        """Begin the model's next turn: its number, from 1. Raises StopRun beyond the cap, or where the run ended."""
+        """Start the next turn of the model and return its number, from 1. StopRun beyond the limit or after the end."""
         return self._take_turn(None)
 
     def turns(self, most: int | None = None) -> Iterator[int]:
-        """The model's turns, one after the other; leave the loop when the answer is there.
+        """Iterator over the turns of the model; leave the loop with the answer.
 
         `most` can only lower the cap of the policy (20); the turn after the last raises StopRun.
 
@@ -147,7 +147,7 @@ class Run:
         return self.turn_count
 
     def cancel(self) -> None:
-        """Call the run off, from any thread: waits end at once, nothing is tried again, the next turn is not given.
+        """Cancel the run from any thread: waits end at once, nothing is retried, no further turn starts.
 
         A call that is under way in a thread goes on to its end; a task is cancelled by whoever holds it.
         """
@@ -156,16 +156,16 @@ class Run:
 
     @property
     def asks_a_person(self) -> bool:
-        """Whether so many tool calls were denied that a person decides from here on."""
+        """Whether a person decides about tool calls, after too many denials."""
         return self.scope.guards.asks_a_person
 
     @property
     def may_compact(self) -> bool:
-        """Whether compacting the context is still worth trying in this run."""
+        """Whether compaction of the context is still allowed in this run."""
         return self.scope.guards.may_compact
 
     def compaction(self, *, has_worked: bool) -> bool:
-        """Report whether compacting the context worked; returns `may_compact`.
+        """Report the success of a compaction; returns `may_compact`.
 
         After three failures in a row it stays off for the run.
         """

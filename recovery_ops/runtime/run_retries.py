@@ -28,10 +28,10 @@ _KEPT_S = 30 * 86400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRequest:
-    """What `Recovery(on_retry=…)` is called with: an operator wants a run begun again.
+    """Argument of `Recovery(on_retry=…)`: an operator retries a run.
 
-    `run` is the `run_id` that it was begun with; `input` is given in place of its own, empty where none was; `by` and
-    `reason` are the operator's. It comes once for each wish, in a thread. Rules:
+    `run` is its `run_id`; `input` replaces its input, empty if unchanged; `by` and `reason` are those of the operator.
+    One call per request, in a thread. Rules:
     docs/guide/workflows.md#retry-from-the-console
 
     >>> def pay_out(asked: RetryRequest) -> None:

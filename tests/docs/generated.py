@@ -54,7 +54,7 @@ def _played(play: Play) -> str:
 def kinds() -> str:
     """How the kinds of operation differ."""
     return table(
-        ("`kind`", "retries in foreground", "in background", "deadline of an attempt"),
+        ("`kind`", "retries in foreground", "in background", "timeout of an attempt"),
         (
             (
                 f"`{kind}`" if kind != "undeclared" else "a fallback that is a plain function",
@@ -68,17 +68,17 @@ def kinds() -> str:
 
 
 def breaker() -> str:
-    """When a breaker moves."""
+    """Default thresholds of a breaker."""
     settings = FAIL_CLOSED
     rate = f"of the last {settings.sliding_window_size} calls, from {settings.minimum_number_of_calls} calls on"
     return table(
-        ("a breaker", "by default"),
+        ("breaker", "default"),
         (
-            ("opens after this many failures in a row", f"{settings.consecutive_failures}"),
-            (f"or at {settings.failure_rate_threshold:.0%} failures", rate),
-            ("stays open for", f"{settings.wait_duration_in_open_s:g} s"),
-            ("then lets through, to see", f"{settings.permitted_calls_in_half_open} call, which is never retried"),
-            ("gives that call up after", _probe_wait(settings.max_wait_in_half_open_s)),
+            ("opens after consecutive failures", f"{settings.consecutive_failures}"),
+            (f"or opens at {settings.failure_rate_threshold:.0%} failures", rate),
+            ("time in open", f"{settings.wait_duration_in_open_s:g} s"),
+            ("probes in half-open", f"{settings.permitted_calls_in_half_open} call, never retried"),
+            ("timeout of a probe", _probe_wait(settings.max_wait_in_half_open_s)),
         ),
     )
 

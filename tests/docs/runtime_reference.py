@@ -105,4 +105,4 @@ def _methods(name: str) -> str:
         has_twin = hasattr(owner, f"{method}_async")
         words = (inspect.getdoc(inspect.getattr_static(owner, method)) or "").partition("\n\n")[0].replace("\n", " ")
         rows.append((f"`{method}`" + (f", `{method}_async`" if has_twin else ""), words))
-    return "\n" + table(("method or property", "what it is"), rows) if rows else ""
+    return "\n" + table(("method or property", "meaning"), rows) if rows else ""

@@ -100,17 +100,17 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A classified error: what it is, and what proves it (`evidence`).
+    """A classified error with its category and `evidence`.
 
-    `retry_after_s`: how long the server asks to wait, in seconds from now. `server_says_retry`: its `x-should-retry`.
-    `connection_was_lost`: retry without reusing one. `certificate_failed`: the next call meets the same certificate.
+    `retry_after_s`: wait that the server asks for, in seconds from now. `server_says_retry`: its `x-should-retry`.
+    `connection_was_lost`: retry without reusing one. `certificate_failed`: the TLS certificate was rejected.
     `nothing_was_done`: proof that the service did nothing. `is_exhausted`: an inner guard gave up on it.
-    `is_declared_transient`: the guard's `retry_on`, `retry_if` or `retry_result` says that a repetition may help.
-    `was_rejected`: a guard or a breaker of ours rejected the call, which says nothing of the service.
+    `is_declared_transient`: `retry_on`, `retry_if` or `retry_result` of the guard matched.
+    `was_rejected`: a guard or breaker of this process rejected the call.
     `error_type`: of low cardinality, as OpenTelemetry's `error.type`. `message`: masked, one line, at most 1 kB.
     `causes`: the qualified names of the explicit cause chain, outermost first. `code`: the most specific structured
     code, in its normal form. `rule`: the policy's rule that set the category; `instead_of`: the category without it.
-    `inner_retries`: how many retries the client below made by itself in this attempt, where its error says so.
+    `inner_retries`: retries of the client itself in this attempt, if its error states them.
     Rules: docs/guide/failures.md#categories
 
     >>> failure = classify(Response(429, {"retry-after": "3"}))
@@ -148,26 +148,26 @@ class Failure:
 
     @property
     def family(self) -> Family:
-        """The kind of trouble: `transient`, `model_output`, `semantic`, `unrecoverable` or `unknown`."""
+        """Family of the category: `transient`, `model_output`, `semantic`, `unrecoverable` or `unknown`."""
         return FAMILY_OF[self.category]
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict that the playbook acts on; None where it has nothing to do."""
+        """Verdict for the playbook; None if it does nothing."""
         if self.category is Category.UNKNOWN:
             return Verdict.SERVER_ERROR_5XX
         return VERDICT_OF.get(self.category)
 
     @property
     def user_message(self) -> str:
-        """What happened, in plain words for a user: no codes, no host names."""
+        """Message for the user, without codes and host names."""
         if self._is_failed_command:
             return f"The command failed (exit {self.exit_code})."
         return TELLINGS[self.category].message
 
     @property
     def suggestion(self) -> str:
-        """What the user can do."""
+        """Suggestion for the user."""
         if self._is_failed_command:
             return "Check the command and its output."
         return TELLINGS[self.category].suggestion
@@ -178,7 +178,7 @@ class Failure:
 
     @property
     def can_retry(self) -> bool:
-        """Whether trying again later could help."""
+        """Whether a later retry can help."""
         is_hopeless = self.server_says_retry is False or self.certificate_failed
         return TELLINGS[self.category].can_retry and not is_hopeless
 

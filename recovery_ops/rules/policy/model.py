@@ -63,10 +63,10 @@ class PolicyInvalid(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The numbers of one operation. None means: not said here, so the policy or the default of the `kind` holds.
+    """Settings of one operation. None: the policy or the default of the `kind` applies.
 
     Names end in their unit: `_s` is seconds, `_rate` and `_threshold` of a rate a share from 0 to 1. The live policy of
-    the console overrides them. ConfigurationError from the guard for a value that no policy may hold. Rules:
+    the console overrides them. ConfigurationError from the guard for a value out of bounds. Rules:
     docs/guide/guard-options.md#defaults
 
     >>> @recovery.guard("charge", settings=Settings(consecutive_failures=3, wait_duration_in_open_s=30.0))

@@ -53,11 +53,11 @@ def policy_schema() -> Schema:
         "type": "object",
         "properties": {
             "schema_version": {"type": "integer", "minimum": 1, "default": SCHEMA_VERSION},
-            "version": {"description": "Given by the release."},
-            "requires": _listed("Features that must not be ignored; none are known.", {"type": "array", "maxItems": 0}),
-            "foreground_sources": _listed("Sources that somebody waits for; all others are background.", _NAMES),
+            "version": {"description": "Set by the release."},
+            "requires": _listed("Required features; none are known.", {"type": "array", "maxItems": 0}),
+            "foreground_sources": _listed("Foreground query sources; all others are background.", _NAMES),
             "retry_table": {
-                "description": "What may be retried. A row with a status beats one without; what is not listed is not.",
+                "description": "Retryable failures. A row with a status wins over one without; others are not retried.",
                 "type": "array",
                 "items": _row(),
             },
@@ -67,28 +67,28 @@ def policy_schema() -> Schema:
                 "additionalProperties": _settings(SETTINGS),
             },
             "rules": {
-                "description": "Settings for parts of the environment. The more specific scope wins, then the later.",
+                "description": "Settings by scope. The more specific scope wins, then the later rule.",
                 "type": "array",
                 "items": _rule(),
             },
-            "guards": _or_null(_settings(GUARD_SETTINGS) | {"description": "The limits of one run."}),
-            "spend_caps": _or_null(_settings(SPEND_SETTINGS) | {"description": "What model calls may spend."}),
-            "capacity_events": _or_null(_settings(OUTAGE_SETTINGS) | {"description": "When failures are an outage."}),
-            "reset_ramp": _or_null(_settings(RAMP_SETTINGS) | {"description": "In which steps a reset of many goes."}),
-            "stuck_breakers": _or_null(_settings(STUCK_SETTINGS) | {"description": "When a breaker is stuck."}),
+            "guards": _or_null(_settings(GUARD_SETTINGS) | {"description": "Limits of one run."}),
+            "spend_caps": _or_null(_settings(SPEND_SETTINGS) | {"description": "Limits of model spending."}),
+            "capacity_events": _or_null(_settings(OUTAGE_SETTINGS) | {"description": "Thresholds of an incident."}),
+            "reset_ramp": _or_null(_settings(RAMP_SETTINGS) | {"description": "Steps of a reset of many breakers."}),
+            "stuck_breakers": _or_null(_settings(STUCK_SETTINGS) | {"description": "Thresholds of a stuck breaker."}),
             "failures": _or_null(_effects()),
             "quorum": _or_null(_quorum()),
             "classification": _or_null(_classification()),
             "masking": _or_null(_masking()),
             "playbook": _or_null(_playbook()),
             "tools": _or_null(
-                {"description": "More caution than the code asks for.", "type": "array", "items": _tool()}
+                {"description": "Stricter rules for tools than those in the code.", "type": "array", "items": _tool()}
             ),
             "escalations": _or_null(_escalations()),
             "escalation_terms": _or_null(_escalation_terms()),
             "importance": _or_null(
                 {
-                    "description": "How important each source is when an operator sheds load.",
+                    "description": "Priority of each query source under load shedding.",
                     "type": "object",
                     "additionalProperties": {"enum": [one.value for one in Importance]},
                 }
@@ -139,9 +139,9 @@ def _rule() -> Schema:
     return {
         "type": "object",
         "properties": {
-            "id": {"type": ["string", "null"], "description": "How screens and events call the rule."},
+            "id": {"type": ["string", "null"], "description": "Name of the rule on screens and in events."},
             "scope": {
-                "description": "Which part of the environment; * stands for anything, also in a name: model:*.",
+                "description": "Part of the environment; * matches anything, also in a name: model:*.",
                 "type": "object",
                 "properties": {part.name: _NAME for part in fields(Scope)},
                 "additionalProperties": False,
@@ -165,7 +165,7 @@ def _effects() -> Schema:
     }
     categories: Schema = {"type": ["array", "null"], "items": {"enum": [one.value for one in MAY_OPEN]}}
     return {
-        "description": "What failures lead to beside a retry: an open breaker, a closed gate, a server that is heard.",
+        "description": "Effects of failures other than a retry: on breakers, gates, and Retry-After.",
         "type": "object",
         "properties": {
             name: _listed(f"{brief}.", categories if name == "open_breakers" else statuses)
@@ -178,7 +178,7 @@ def _quorum() -> Schema:
     rule = _settings(QUORUM_SETTINGS)
     rule["properties"] = {"operation": {"type": "string", "pattern": r"\S"}, **rule["properties"]}
     return {
-        "description": "When enough instances opened a breaker, the console trips the rest; the most specific holds.",
+        "description": "Share of instances with an open breaker at which the console trips the others.",
         "type": "array",
         "items": rule | {"required": ["operation"]},
     }
@@ -200,7 +200,7 @@ def _masking() -> Schema:
         "additionalProperties": False,
     }
     return {
-        "description": "What is hidden beside what is hidden anyway: by agents before they send, and on arrival.",
+        "description": "Masking rules on top of the default masking, for agents and on arrival.",
         "type": "object",
         "properties": {
             "rules": {"type": "array", "maxItems": masking_rules.MOST_RULES, "items": rule},
@@ -222,10 +222,10 @@ def _classification() -> Schema:
         "type": ["string", "null"],
         "maxLength": PATTERN_CHARS,
         "pattern": rf"^(?:[^*]*\*){{0,{MOST_STARS}}}[^*]*$",
-        "description": "The whole text, without case; * stands for any run of characters.",
+        "description": "The whole text, case-insensitive; * matches any characters.",
     }
     match: Schema = {
-        "description": "Which failures it is about: all that is said has to fit.",
+        "description": "Conditions; all must match.",
         "type": "object",
         "minProperties": 1,
         "properties": {
@@ -238,7 +238,7 @@ def _classification() -> Schema:
         "additionalProperties": False,
     }
     return {
-        "description": "What failures are that the rules do not know. The first rule that matches wins.",
+        "description": "Categories of failures that the rules do not know. The first match wins.",
         "type": "array",
         "maxItems": MOST_RULES,
         "items": {
@@ -261,7 +261,7 @@ def _classification() -> Schema:
 
 def _playbook() -> Schema:
     return {
-        "description": "What is done about each verdict; every verdict has an entry.",
+        "description": "Action for each verdict; every verdict has an entry.",
         "type": "object",
         "required": [one.value for one in Verdict],
         "properties": {verdict.value: _play(allowed) for verdict, allowed in MAY_ANSWER.items()},
@@ -275,7 +275,11 @@ def _play(allowed: frozenset[Compensation]) -> Schema:
         "required": ["compensation"],
         "properties": {
             "compensation": {"enum": sorted(one.value for one in allowed)},
-            "delays_s": {"description": "One retry after each.", "type": "array", "items": {"type": "number"}},
+            "delays_s": {
+                "description": "Delays of the retries, in seconds.",
+                "type": "array",
+                "items": {"type": "number"},
+            },
             "queue": {"type": "string", "maxLength": 64},
         },
     }
@@ -308,7 +312,7 @@ def _escalations() -> Schema:
     }
     categories = [one.value for one in Category if one is not Category.CANCELLED]
     return {
-        "description": "Which failures are put to a person, in which queue.",
+        "description": "Failures that are escalated, with their queue.",
         "type": "object",
         "properties": dict.fromkeys(categories, asking),
         "additionalProperties": False,
@@ -317,7 +321,7 @@ def _escalations() -> Schema:
 
 def _escalation_terms() -> Schema:
     return {
-        "description": "How urgent each kind of question is, who is asked, how long it may take, what silence means.",
+        "description": "Severity, escalation policy, deadlines and default action of each kind of escalation.",
         "type": "object",
         "properties": {kind: _terms(kind) for kind in BUILT_IN_TERMS},
         "additionalProperties": False,
@@ -327,7 +331,7 @@ def _escalation_terms() -> Schema:
 def _terms(kind: str) -> Schema:
     row = _settings(settings_of_terms(kind))
     always = queue_always(kind)
-    queue: Schema = {"description": "The queue that is asked; empty: the one that the agent names."}
+    queue: Schema = {"description": "Queue; empty: that of the agent."}
     if always:
         queue |= {"enum": ["", always, None]}
     else:

@@ -21,10 +21,10 @@ from recovery_ops.rules.policy.settings import SETTINGS, fault_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A model of a `ModelChain`, and what it can do: `has_tools`, and `context_tokens` (None: any request fits).
+    """A model of a `ModelChain` with its limits: `has_tools`, and `context_tokens` (None: no limit).
 
-    A request that needs more skips it. `can_continue`: it goes on with the beginning of an answer that another model
-    wrote, for guards with `on_broken_stream="continue"`. Rules: docs/guide/models.md
+    A request that needs more skips it. `can_continue`: it can continue the answer of another model, for guards with
+    `on_broken_stream="continue"`. Rules: docs/guide/models.md
 
     >>> chain = ModelChain("large", Model(name="small", context_tokens=8000), "other")
     >>> chain.failed("large", TimeoutError(), Needs(context_tokens=20_000))
@@ -40,7 +40,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What a request needs of a model: `tools`, and a context of so many tokens. A guard's `needs` returns it.
+    """Needs of a request: `tools`, and the tokens of its context. The function `needs` of a guard returns it.
 
     Rules: docs/guide/models.md
 

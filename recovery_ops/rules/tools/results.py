@@ -98,14 +98,14 @@ class DeveloperRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """The one result of one tool call. `content` is what the model gets; `value` is what the handler returned.
+    """Result of one tool call. `content` is for the model; `value` is the return value of the handler.
 
     `kind` is `succeeded`, `failed`, `permission_denied`, `cancelled` or `unknown_tool`; `detail` says more; both
     compare with strings. `is_error` is the flag of the transcript: a cancelled call and a withdrawn tool are no errors.
-    `retry_at` (UTC) is when a rejected call may be made. `fallback`, `warning` and `data_age_s` (seconds) tell of
-    another answer. `for_user` has plain words, `for_developer` the whole history. `advice` is what a run limit says to
-    the model; `content` ends with it. `as_anthropic()`, `as_openai()` and `as_openai_item()` are its forms in a
-    transcript. Rules: docs/guide/tools.md#results
+    `retry_at` (UTC) is the end of a rejection. `fallback`, `warning` and `data_age_s` (seconds) describe the answer of
+    a fallback. `for_user` is for users, `for_developer` has the history. `advice` is the note of a run limit, at the
+    end of `content`. `as_anthropic()`, `as_openai()` and `as_openai_item()` are its forms in a transcript. Rules:
+    docs/guide/tools.md#results
 
     >>> registry = ToolRegistry(recovery)
     >>> result = registry.run_tool({"id": "call-1", "name": "serach", "input": {}})

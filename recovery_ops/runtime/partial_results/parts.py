@@ -15,7 +15,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One call of `Recovery.gather`: foundational, so that there is no answer without it, or supplementary.
+    """One call of `Recovery.gather`: foundational (required) or supplementary (may be missing).
 
     Rules: docs/guide/fallbacks.md
 

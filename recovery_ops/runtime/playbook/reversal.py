@@ -14,7 +14,7 @@ class Redemptions(Protocol):
     """Where redeemed tokens are remembered across processes; every checkpoint store can."""
 
     def redeem(self, token_id: str, *, now: float) -> bool:
-        """True for the first who asks with this id, ever. `now`: seconds since the epoch."""
+        """True for the first call with this id, ever. `now`: seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)

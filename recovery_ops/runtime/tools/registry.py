@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class ToolRegistry(Toolbox):
-    """The tools of one agent. Fill it at start; then it may be used from any thread and task.
+    """The tools of one agent. Thread-safe after it is filled.
 
-    `recovery` absent is that of the run, else the process's own. `permission(tool, arguments)` returns True or the
-    reason why not; without it every tool that requires permission is denied. `ask_person(tool, arguments, reason)` is
-    called once a run was denied too often, if the run is in foreground; without it, or in background, a person is asked
-    by an escalation. `offered()` are the tools for the model's next turn. Rules:
+    `recovery` defaults to that of the run, else of the process. `permission(tool, arguments)` returns True or the
+    reason of a denial; without it every tool that requires permission is denied. `ask_person(tool, arguments, reason)`
+    is called after too many denials in a foreground run; without it, or in background, an escalation is opened.
+    `offered()` are the tools for the next turn. Rules:
     docs/guide/tools.md#declaration
 
     >>> registry = ToolRegistry(recovery, permission=lambda tool, arguments: tool.name == "add")
@@ -54,7 +54,7 @@ class ToolRegistry(Toolbox):
         return (await self.run_tools_async([tool_use], into=into))[0]
 
     def run_tools(self, tool_uses: Iterable[object], *, into: list[ToolResult] | None = None) -> list[ToolResult]:
-        """One result for each call of a turn, in order, made one after the other in this thread.
+        """Run the calls of a turn in order, in this thread; one result for each.
 
         A call is a block of Anthropic's or a call of OpenAI's, as a mapping or as the library's own object; see
         `tool_uses_in`. Async handlers get a loop of their own; where one is running, use `run_tools_async`.
@@ -88,7 +88,7 @@ class ToolRegistry(Toolbox):
 
     @staticmethod
     def tool_uses_in(message: object) -> list[ToolUse]:
-        """The tool calls of a model's message, in order: a mapping, or the vendor library's own message object.
+        """The tool calls of a message of the model, in order; a mapping or the message object of the vendor.
 
         >>> ToolRegistry.tool_uses_in({"role": "assistant", "content": "No tool is needed."})
         []
@@ -102,7 +102,7 @@ class ToolRegistry(Toolbox):
         files: Mapping[str, str] | Iterable[str] = (),
         plan: Iterable[object] = (),
     ) -> Resumed:
-        """Give every tool call without a result its result: in Anthropic's messages, OpenAI's, and OpenAI's flat items.
+        """Complete a conversation: every tool call without a result gets one. For messages of Anthropic and OpenAI.
 
         A tool with a `state_probe` is asked whether the call was carried out; of all others the outcome is unknown, and
         the model is told to check. `files` are marks from `file_marks`, or bare paths (then only missing files are
@@ -137,7 +137,7 @@ class ToolRegistry(Toolbox):
 
     @staticmethod
     def file_marks(paths: Iterable[str | os.PathLike[str]]) -> dict[str, str]:
-        """A mark of each file's content, to be saved with a conversation and given to `resume`; `gone` for no file."""
+        """A hash of the content of each file, to store with a conversation and pass to `resume`; `gone` for no file."""
         from recovery_ops.runtime.tools import transcripts
 
         return transcripts.file_marks(paths)

@@ -113,11 +113,11 @@ class Tool:
         return json.dumps(plain_json(self.input_schema), ensure_ascii=False)
 
     def as_anthropic(self) -> dict[str, Any]:
-        """The tool as Anthropic's API wants it described."""
+        """The tool in the form of Anthropic's API."""
         return {"name": self.name, "description": self.description, "input_schema": dict(self.input_schema)}
 
     def as_openai(self) -> dict[str, Any]:
-        """The tool as OpenAI's chat API wants it described."""
+        """The tool in the form of OpenAI's chat API."""
         function = {"name": self.name, "description": self.description, "parameters": dict(self.input_schema)}
         return {"type": "function", "function": function}
 
@@ -142,25 +142,24 @@ def build_tool(
     source: str = "",
     **more: Unpack[MoreOfATool],
 ) -> Tool:
-    """The one factory of tools; whatever is not said is the most restrictive. ConfigurationError for what could never
-    work.
+    """Create a tool; the defaults are the strictest. ConfigurationError for invalid options.
 
     - `handler` is called with the arguments by name; it may be async, and so may fallbacks, which get the same
       arguments.
-    - `input_schema`: JSON Schema, by default that of the handler's signature. `output_schema`: an answer that fails it
-      is the tool's fault and counts for its breaker.
-    - `idempotent`: a repetition does no harm; without it only what provably did nothing is retried. `read_only`: it
-      changes nothing, so it is idempotent and not destructive. `is_destructive`: what it does is hard to undo; for the
-      permission checker, and never about retries.
-    - `optional`: left out of the run rather than failed. `foundational`: where it stays down, the run ends.
-    - `require_permission`: the registry's checker must say yes.
-    - `bypass_allowed=False`: a check or approval that must not be worked around. The text for the model then suggests
-      no other way, and the tool cannot be optional.
-    - `max_retries` absent is 0: a tool retries only where this or the live policy says so.
-    - `attempt_timeout` limits one attempt, in seconds or as a timedelta; absent is that of the `kind` (`tool` 10 s,
-      `document` 60 s, `sandbox` 120 s).
-    - `permission`, `idempotency_key`, `timeout`, `settings`, `polling` and the rest are those of `Recovery.guard`;
-      `state_probe`, `file_arguments` and `masks_output` are for tools alone.
+    - `input_schema`: JSON Schema, by default that of the handler's signature. `output_schema`: an answer that does not
+      match it counts for the breaker.
+    - `idempotent`: a repetition does no harm; without it only failures that prove that nothing was done are retried.
+      `read_only`: it changes nothing, so it is idempotent and not destructive. `is_destructive`: hard to undo; for the
+      permission check only.
+    - `optional`: withdrawn from the run instead of failed. `foundational`: the run ends if it stays down.
+    - `require_permission`: the check of the registry must return True.
+    - `bypass_allowed=False`: a check or approval that the model must not bypass. The text for the model suggests no
+      alternative, and the tool is never optional.
+    - `max_retries`: 0 by default; the live policy can change it.
+    - `attempt_timeout` limits one attempt, in seconds or as a timedelta (`tool` 10 s, `document` 60 s, `sandbox` 120
+    s).
+    - The other options are those of `Recovery.guard`; `state_probe`, `file_arguments` and `masks_output` are for tools
+    only.
 
     Rules: docs/guide/tools.md#declaration
 

@@ -30,7 +30,7 @@ class Toolbox:
             self.add(tool)
 
     def add(self, tool: Tool) -> Tool:
-        """Add a tool. Its name becomes an operation at once, so that overrides reach it before its first call."""
+        """Add a tool. Its operation exists at once, so overrides apply before its first call."""
         if tool.name in self._tools:
             raise ConfigurationError(f"there is already a tool named {tool.name}; give each its own name")
         self._tools[tool.name] = tool
@@ -47,7 +47,7 @@ class Toolbox:
         return tuple(self._tools)
 
     def offered(self) -> tuple[Tool, ...]:
-        """The tools for the model's next turn: without those that this run has withdrawn or stopped calling."""
+        """The tools for the next turn, without withdrawn and blocked ones."""
         scope = current_scope()
         if scope is None:
             return tuple(self._tools.values())

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def run_tools(registry: Toolbox, tool_uses: Iterable[object], into: list[ToolResult] | None) -> list[ToolResult]:
-    """One result for each call of a turn, in order, made one after the other in this thread."""
+    """Run the calls of a turn in order, in this thread; one result for each."""
     turn = Turn(registry, tool_uses, into)
     with turn:
         for index in turn:

@@ -66,9 +66,9 @@ class Holder(NamedTuple):
 class CheckpointStore(ABC):
     """The base of a store for workflows, such as one in your database; the default is an SQLite file.
 
-    Threads share a store; times are seconds since the epoch; trouble is CheckpointError. `Record` and `LeaseHolder` are
-    the types of what it returns. `write` keeps the promise: in one atomic step it checks that `owner` still has the
-    lease and that the step is not finished, and only then writes. Rules: docs/guide/workflows.md
+    It is shared by threads; times are seconds since the epoch; failures raise CheckpointError. It returns `Record` and
+    `LeaseHolder`. `write` must be atomic: it checks that `owner` has the lease and that the step is not finished, and
+    only then writes. Rules: docs/guide/workflows.md
 
     >>> store = Workflow("refund", "order-7", recovery=recovery).store
     >>> isinstance(store, CheckpointStore)
@@ -80,32 +80,32 @@ class CheckpointStore(ABC):
 
     @abstractmethod
     def acquire(self, flow: Flow, owner: str, *, now: float, lease_s: float) -> Holder | None:
-        """Take the lease if it is free, expired, the owner's own, or its process is dead. None: it is the owner's."""
+        """Take the lease if it is free, expired, held by the owner, or its process is dead. None: taken."""
 
     @abstractmethod
     def renew(self, flow: Flow, owner: str, *, now: float, lease_s: float) -> bool:
-        """Prolong it; False when it is another's."""
+        """Extend the lease; False if another process has it."""
 
     @abstractmethod
     def release(self, flow: Flow, owner: str) -> None:
-        """Give it back."""
+        """Release the lease."""
 
     @abstractmethod
     def read(self, flow: Flow, step: str) -> StepRecord | None:
-        """What is known of a step."""
+        """Read the record of a step."""
 
     @abstractmethod
     def write(self, flow: Flow, owner: str, record: StepRecord) -> bool:
-        """Keep it durably; False, and nothing changed, when the lease is another's or the step is finished."""
+        """Store a record durably; False without a change if another process has the lease or the step is finished."""
 
     @abstractmethod
     def steps(self, flow: Flow) -> tuple[StepRecord, ...]:
-        """Every step, in the order in which they were first begun."""
+        """All steps in order of their first start."""
 
     @abstractmethod
     def forget(self, flow: Flow) -> None:
-        """Drop everything about it."""
+        """Delete all records of the workflow."""
 
     @abstractmethod
     def redeem(self, token_id: str, *, now: float) -> bool:
-        """True for the first who asks with this id, ever."""
+        """True for the first call with this id, ever."""

@@ -40,16 +40,15 @@ R = TypeVar("R")
 
 
 class Workflow:
-    """One execution of a job in steps that survives the death of its process: `name`, and `workflow_id`, what it is
-    done for.
+    """One execution of a job in steps that survives the death of its process: `name`, and `workflow_id`, its object.
 
-    `with` (or `async with`) holds the lease for the whole of it: no other process can run it meanwhile. Without, each
-    step takes the lease for itself. `store` is by default an SQLite file of the service in the state directory; `codec`
-    is JSON, pickles are refused; `lease_s` is how many seconds a process that hangs is waited for (one that died is
-    not); `recovery` is that of the run, else the process's own.
+    `with` (or `async with`) holds the lease: no other process can run it meanwhile. Without, each step takes the lease.
+    `store` defaults to an SQLite file of the service in the state directory; `codec` to JSON (no pickles). `lease_s` is
+    the wait for a process that hangs, in seconds; a dead process loses its lease at once. `recovery` defaults to that
+    of the run, else of the process.
 
-    What a step returns is what its checkpoint says, on the first run as on every other: tuples come back as lists.
-    Every RecoveryError raised inside carries `resume_id`; other errors are given a note. Thread-safe; asyncio or trio.
+    A step returns the value of its checkpoint, also in the first execution: tuples become lists. Every RecoveryError
+    inside has a `resume_id`; other errors get a note. Thread-safe; asyncio or trio.
     WorkflowLocked, StepChanged, CheckpointError. Rules: docs/guide/workflows.md
 
     >>> def run():
@@ -92,7 +91,7 @@ class Workflow:
 
     @property
     def resume_id(self) -> str:
-        """What `Workflow.resumed` takes, and every graceful failure carries."""
+        """Id for `Workflow.resumed`; each RecoveryError has it."""
         return f"{quote(self.name, safe='')}/{quote(self.workflow_id, safe='')}"
 
     @classmethod
@@ -105,7 +104,7 @@ class Workflow:
         recovery: Recovery | None = None,
         lease_s: float = 30.0,
     ) -> Self:
-        """The workflow that an error's `resume_id` names. ValueError for what names none."""
+        """The workflow of a `resume_id`. ValueError for an unknown one."""
         name, slash, workflow_id = str(resume_id or "").partition("/")
         if not (name and slash and workflow_id):
             raise ValueError(
@@ -124,7 +123,7 @@ class Workflow:
         identity: Any = None,
         **kwargs: Any,
     ) -> R:
-        """Call `function(*args, **kwargs)` once in the life of the workflow; in later runs return its stored result.
+        """Call `function(*args, **kwargs)` once in the workflow; later executions return the stored result.
 
         `already_done`, called with the same arguments before the step is run, says whether it was done without a
         checkpoint: None when not, else the result (`Workflow.found(result)` where that may be None). `identity` stands
@@ -233,12 +232,12 @@ class Workflow:
         return decorate
 
     def steps(self) -> tuple[StepRecord, ...]:
-        """Every step so far, in the order in which they were first begun, with errors and attempts."""
+        """All steps in order of their first start, with errors and attempts."""
         return self.store.steps(self._flow)
 
     @staticmethod
     def found(value: Any) -> Found:
-        """What an `already_done` returns where the result that it found may be None.
+        """Wraps the result of `already_done`, where it may be None.
 
         >>> Workflow.found(None).value is None
         True
@@ -246,7 +245,7 @@ class Workflow:
         return Found(value)
 
     def forget(self) -> None:
-        """Drop every checkpoint of this execution: run again, it does everything again."""
+        """Delete all checkpoints of this execution; the next one does every step again."""
         with self:
             self.store.forget(self._flow)
             self._stepping.begin_run()
