@@ -167,7 +167,7 @@
     document.getElementById("toasts")?.append(toast);
     expire(toast, link ? 15_000 : 4_000);
   };
-  document.querySelectorAll("#toasts .notice").forEach((toast) => expire(toast, 10_000));
+  document.querySelectorAll("#toasts .notice").forEach((toast) => expire(toast, toast.querySelector("form") ? 20_000 : 10_000));
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-copy-link], [data-copy-text], button[name=theme], [data-theme-toggle], [data-keys-toggle], [data-take-zone], [data-dismiss], [data-print]");

@@ -251,3 +251,16 @@ def test_custom_end_has_a_field_and_no_other_end(visit: Visit) -> None:
     expect(shown).to_be_hidden()
     end.fill("2040-01-31T22:15")
     expect(shown).to_contain_text("22:15")
+
+
+def test_trip_for_ten_minutes_and_undo_take_five_clicks(visit: Visit) -> None:
+    page = visit("/breakers/search_web")
+    page.get_by_role("link", name="Trip…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("radio", name="10 m", exact=True).check(force=True)
+    dialog.get_by_label("Reason").fill(REASON)
+    dialog.get_by_role("button", name="Trip breaker").click()
+    expect(page.get_by_role("link", name="Trip…")).to_have_count(0)
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("link", name="Trip…")).to_be_visible()
+    expect(page.get_by_role("button", name="Undo")).to_have_count(0)

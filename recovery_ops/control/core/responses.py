@@ -14,6 +14,7 @@ from events.pages import DIALOG, fragment_of
 from events.wording import clock_text
 from recovery_ops.control.core.commands import CommandResult
 from recovery_ops.control.core.rejections import ApprovalPending
+from recovery_ops.control.core.undo import Undo, tag_of
 
 STILL_TYPED = "Your input is kept; sending it again applies it."
 """What a form says behind what others did meanwhile; it then carries the version of now."""
@@ -29,13 +30,13 @@ def see_other(address: str) -> HttpResponse:
 
 
 def redirect_with_notice(
-    request: HttpRequest, address: str, notice: str, *, faulty: Iterable[str] = ()
+    request: HttpRequest, address: str, notice: str, *, faulty: Iterable[str] = (), undo: Undo | None = None
 ) -> HttpResponse:
     """Say on the next page what was done. A dialog is told the address instead, or it would swallow the notice.
 
-    `faulty`: the fields for which nothing was done; the message has them as its tags.
+    `faulty`: the fields for which nothing was done; the message has them as its tags. `undo`: what takes it back.
     """
-    messages.success(request, notice, extra_tags=" ".join(faulty))
+    messages.success(request, notice, extra_tags=" ".join([*faulty, *([tag_of(undo)] if undo else [])]))
     if fragment_of(request) == DIALOG:
         return HttpResponse(status=204, headers={"X-Location": address})
     return see_other(address)

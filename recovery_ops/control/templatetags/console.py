@@ -37,6 +37,7 @@ from events.wording import (
     zone_word,
 )
 from recovery_ops.control.core.preferences import Preferences, preferences_of
+from recovery_ops.control.core.undo import undo_in
 from recovery_ops.control.escalations.durations import BY_ITSELF
 from recovery_ops.rules.enums import State
 from recovery_ops.rules.policy.escalation_terms import HIGH
@@ -63,6 +64,9 @@ def icon(name: str) -> SafeString:
 def by_icon(name: str) -> str:
     """The drawing of who did something: a person, or the console where it did so by itself."""
     return "system" if name in BY_ITSELF else "person"
+
+
+register.filter("undo_in", undo_in)
 
 
 @register.simple_tag

@@ -50,7 +50,11 @@ def operations(queue: Any) -> list[str]:
 
 def notices(answer: Any) -> list[str]:
     """What a page says was done before."""
-    return [one.text for one in Shown(answer).within("id", "toasts").root.all() if one.tag == "p"]
+    return [
+        one.text
+        for one in Shown(answer).within("id", "toasts").root.all()
+        if "notice" in one.attributes.get("class", "").split()
+    ]
 
 
 def acts(page: Any) -> set[str]:

@@ -23,6 +23,7 @@ from recovery_ops.control.core.forms import REASON_MOST_CHARS, add_errors, new_k
 from recovery_ops.control.core.labels import LABELS_CHARS
 from recovery_ops.control.core.numbers import parse_numbers
 from recovery_ops.control.core.responses import redirect_with_notice
+from recovery_ops.control.core.undo import undo
 
 UNPROCESSABLE = 422
 _MOST = 500
@@ -128,7 +129,13 @@ class _Asked:
         if refused:
             return self.page(form, status=UNPROCESSABLE, results=results)
         what = results[0].name if len(results) == 1 else f"{len(results)} instances"
-        return redirect_with_notice(self.request, self.back, f"{what}: {results[0].text}.")
+        takes_back = None
+        if self.verb == "retire" and not self.is_confirmed:
+            numbers = [str(one.id) for one in self.agents]
+            takes_back = undo(
+                reverse("instances-act", args=["restore"]), self.environment, agent=numbers, back=self.back
+            )
+        return redirect_with_notice(self.request, self.back, f"{what}: {results[0].text}.", undo=takes_back)
 
     def page(
         self, form: InstanceForm, *, status: int = 200, problem: str = "", results: Sequence[Result] = ()

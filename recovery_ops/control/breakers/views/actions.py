@@ -41,9 +41,11 @@ from recovery_ops.control.core.forms import (
     new_key,
 )
 from recovery_ops.control.core.jobs import put_into_tray
+from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.rejections import ApprovalPending, CommandRejected
 from recovery_ops.control.core.responses import STILL_TYPED, cancelled_notice, redirect_to_request, redirect_with_notice
 from recovery_ops.control.core.revisions import current_revision
+from recovery_ops.control.core.undo import Undo, undo
 from recovery_ops.control.desired_state.status import Standing
 from recovery_ops.rules.fleet.reset_ramp import steps_of
 from recovery_ops.rules.policy.scope import ANY, Scope
@@ -262,7 +264,18 @@ class _Asked:
             return redirect_with_notice(self.request, reverse("reset-ramp", args=[number]), notice)
         notice = f"{self.act.notice.format(scope_words(self.scope))}{so_already}."
         notice += cancelled_notice(done, self.now)
-        return redirect_with_notice(self.request, self.back, notice)
+        return redirect_with_notice(self.request, self.back, notice, undo=self._undo(done))
+
+    def _undo(self, done: commands.CommandResult[Any]) -> Undo | None:
+        """Clearing the override that was just set, unless it replaced another, or ended a window."""
+        made = done.object
+        is_new = isinstance(made, Override) and self.act.form is OverrideForm and not done.was_already
+        if not is_new or done.cancelled or not visit_of(self.request).grants.may("release", self.environment):
+            return None
+        entry = AuditEntry.objects.filter(environment=self.environment, revision=done.revision).first()
+        if entry is not None and entry.before:
+            return None
+        return undo(reverse("breaker-release", args=[self.name]), self.environment, override=str(made.pk))
 
     def _chosen(self, form: ReasonForm) -> Scope:
         """The part of the environment that a form means, also of one with other faults; all of it where it has none."""

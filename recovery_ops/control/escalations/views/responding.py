@@ -24,6 +24,7 @@ from recovery_ops.control.core.list_neighbours import NUL
 from recovery_ops.control.core.numbers import NumberField, parse_numbers
 from recovery_ops.control.core.rejections import CONFLICT
 from recovery_ops.control.core.responses import STILL_TYPED, redirect_with_notice
+from recovery_ops.control.core.undo import undo
 from recovery_ops.control.escalations.models import ANSWER_CHARS, Escalation
 from recovery_ops.control.escalations.selectors import queue as asking
 from recovery_ops.control.escalations.services.actions import RESPONSES, Response, Result, respond_to_each
@@ -235,7 +236,12 @@ class _Asked:
             return self.page(form, status=UNPROCESSABLE, problem=refused[0].text)
         if refused and len(results) > 1:
             return self.page(form, status=UNPROCESSABLE, results=results)
-        return redirect_with_notice(self.request, _back(self.request), _notice(results))
+        done = [str(one.number) for one in results if one.is_done]
+        takes_back = None
+        if self.verb == "resolve" and done and not self.is_confirmed:
+            address, back = reverse("respond", args=["reopen"]), _back(self.request)
+            takes_back = undo(address, self.environment, number=done, back=back)
+        return redirect_with_notice(self.request, _back(self.request), _notice(results), undo=takes_back)
 
     def _done(self, form: RespondForm) -> list[Result]:
         cleaned = form.cleaned_data

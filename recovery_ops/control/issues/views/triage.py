@@ -25,6 +25,7 @@ from recovery_ops.control.core.forms import REASON_MOST_CHARS, add_errors, new_k
 from recovery_ops.control.core.numbers import NumberField, parse_number
 from recovery_ops.control.core.rejections import CONFLICT, CommandRejected
 from recovery_ops.control.core.responses import STILL_TYPED, redirect_with_notice
+from recovery_ops.control.core.undo import undo
 from recovery_ops.control.issues.models import FailureCase, FailureGrouping
 from recovery_ops.control.issues.selectors import grouping_of
 from recovery_ops.control.issues.services.issues import (
@@ -238,7 +239,11 @@ class _Asked:
         if refused:
             return self.page(form, status=UNPROCESSABLE, results=results)
         what = cause_title(self.names[0], self.called.get(self.names[0])) if is_alone else f"{len(results)} issues"
-        return redirect_with_notice(self.request, self.back, f"{what}: {results[0].text}.")
+        takes_back = None
+        if self.verb in ("archive", "resolve") and not self.is_confirmed:
+            address = reverse("triage", args=["reopen"])
+            takes_back = undo(address, self.environment, fingerprint=self.names, back=self.back)
+        return redirect_with_notice(self.request, self.back, f"{what}: {results[0].text}.", undo=takes_back)
 
     def _arranged(self, cleaned: dict[str, Any]) -> str:
         who = form_command_context(self.request, self.environment, cleaned, self.now)
