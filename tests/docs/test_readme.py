@@ -48,6 +48,19 @@ class TestSnippets:
         assert (outcome.value, outcome.warning) == ([CACHED], WARNING)
         assert len(lab.events_of(facts.RetryScheduled)) > 0
 
+    def test_the_watched_retry_prints_what_the_page_shows(self) -> None:
+        text = read("README.md")
+        program, shown = snippets(text)[0], next(one for one in snippets(text, "") if one.startswith("search_web:"))
+        run = subprocess.run(
+            [sys.executable, "-W", "error", "-c", program],
+            env=clean_environment({"PYTHONPATH": str(ROOT)}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        delay = re.compile(r"in [\d.]+ s")
+        assert sorted(delay.sub("", run.stdout).splitlines()) == sorted(delay.sub("", shown).splitlines())
+
     def test_they_run_with_a_server_that_is_away(self, tmp_path: Path) -> None:
         told = ["def really_search(query): return [query]", *snippets(read("README.md")), "print(search_web('found'))"]
         run = subprocess.run(
@@ -64,7 +77,7 @@ class TestSnippets:
             text=True,
             timeout=180,
         )
-        assert (run.returncode, run.stdout) == (0, "['found']\n"), run.stderr
+        assert (run.returncode, run.stdout) == (0, "['a page about breakers']\n['found']\n"), run.stderr
         assert "Traceback" not in run.stderr
         (outbox,) = tmp_path.rglob("*.outbox")  # what could not be sent waits here
         with closing(sqlite3.connect(outbox)) as db:
