@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from events.moments import Grid
 from events.rows import RANK, MajoritySegment, Segment
 from events.timelines.counts import heat_step
 from events.wording import NOT_YET, bin_text, clock_text, share_text, state_text, state_word
@@ -151,14 +152,24 @@ def heat_row(
     )
 
 
-def spark(values: Sequence[int | float | None]) -> SafeString:
-    """A line with its area, decoration beside a number that says the same. None interrupts it: unknown is not zero."""
+def spark(values: Sequence[int | float | None], over: Grid | None = None) -> SafeString:
+    """A line with its area, decoration beside a number that says the same. None interrupts it: unknown is not zero.
+
+    With the grid that it is `over`, its values are read with their moments.
+    """
+    told = " ".join("-" if value is None else f"{round(value, 2):,}" for value in values)
+    when = ""
+    if over is not None:
+        when = format_html('data-start-ms="{}" data-step-ms="{}"', over.start_s * 1000, over.bin_s * 1000)
     top = max((value for value in values if value is not None), default=0) or 1
     step = 100 / max(1, len(values) - 1)
     points = [None if value is None else (index * step, 22 - 20 * value / top) for index, value in enumerate(values)]
     runs = [[point for point in run if point] for is_there, run in groupby(points, key=bool) if is_there]
     return format_html(
-        '<svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true">{}</svg>',
+        '<svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true" data-values="{}" {}>{}'
+        "</svg>",
+        told,
+        when,
         format_html_join(
             "",
             '<polygon class="area" points="{},24 {} {},24"/><polyline class="plot" points="{}"/>',
@@ -186,10 +197,12 @@ def cells(words: Sequence[str]) -> SafeString | str:
     )
 
 
-def stacked(rows: Sequence[tuple[str, Sequence[int]]], patterns: Sequence[str], *, label: str) -> SafeString:
+def stacked(
+    rows: Sequence[tuple[str, Sequence[int]]], patterns: Sequence[str], *, label: str, words: Sequence[str]
+) -> SafeString:
     """A bar per row (its name, a number for each pattern, the first at the bottom); names stand below some of them.
 
-    What each bar holds stands in the page as a table, too.
+    `words` are those of the patterns. What each bar holds stands in the page as a table, too.
     """
     top = max((sum(values) for _, values in rows), default=0) or 1
     width = 100 / max(1, len(rows))
@@ -205,11 +218,26 @@ def stacked(rows: Sequence[tuple[str, Sequence[int]]], patterns: Sequence[str], 
         if place % every == 0:
             names.append((_percent((place + 0.41) * width), _STACK_PX + 16, name))
     return format_html(
-        '<svg class="stacked" role="img" aria-label="{}">{}{}</svg>',
+        '<svg class="stacked" role="img" aria-label="{}">{}{}{}</svg>',
         f"{label}: {sum(sum(values) for _, values in rows):,} in all, {top:,} at most",
         format_html_join("", '<rect x="{}" y="{}" width="{}" height="{}" fill="url(#p-{})"/>', bars),
         format_html_join("", '<text x="{}" y="{}" text-anchor="middle">{}</text>', names),
+        format_html_join(
+            "",
+            '<rect class="catch" x="{}" width="{}" height="{}"><title>{}</title></rect>',
+            [
+                (_percent(place * width), _percent(width), _STACK_PX, _said(row, words))
+                for place, row in enumerate(rows)
+            ],
+        ),
     )
+
+
+def _said(row: tuple[str, Sequence[int]], words: Sequence[str]) -> str:
+    """`Mon 3: 12 succeeded, 2 failed`: what a bar holds."""
+    name, values = row
+    told = ", ".join(f"{value:,} {word}" for value, word in zip(values, words, strict=True) if value)
+    return f"{name}: {told or 0}"
 
 
 def histogram(

@@ -54,8 +54,8 @@ _AGAIN_WORDS = {None: "", True: "yes", False: "no"}
 _SAID = Attributes(FailureClassified, "message", "error_type", "status_code")
 _TOLD_BY_US = "derived"
 _LEAST_SHARE = 0.05
-_SAID_ELSEWHERE = (Field.CATEGORY, Field.PROVIDER, Field.MODEL)
-"""The first is a part of the fingerprint, the others are of the backend."""
+_SAID_ELSEWHERE = (Field.CATEGORY, Field.BREAKER, Field.PROVIDER, Field.MODEL)
+"""A part of the fingerprint, most often the operation, and the backend."""
 OF_AGENTS = (Field.INSTANCE, Field.VERSION)
 """What failures are told apart by that is counted by instance."""
 OF_KINDS = frozenset(Field) - {*OF_AGENTS, Field.WAITS, Field.ATTEMPT, Field.AGAIN, Field.TOLD_BY}
@@ -137,6 +137,7 @@ def _values(kind: KindName, number: int) -> Mapping[Field, str]:
     return {
         Field.CATEGORY: kind.category,
         Field.OPERATION: kind.operation,
+        Field.BREAKER: kind.breaker,
         Field.BACKEND: capacity_name(kind.provider, kind.model, ""),
         Field.PROVIDER: kind.provider,
         Field.MODEL: kind.model,

@@ -54,11 +54,11 @@ def read_with_ever(
     """All failures in [start, end), and the first and last of those of any time that belong to an issue now; None where
     none is kept. Three queries at most.
     """
-    parts, span = grouping.parts(name), {"start_us": to_us(start), "end_us": to_us(end)}
+    parts, (start_us, end_us) = grouping.parts(name), (to_us(start), to_us(end))
     marks = frozenset([*parts, *filter(None, map(grouping.split_from, parts))])
     grid = grid_of(start, end)
-    here = Asked(environment=environment, grid=grid, **span)
-    ever = _AskedEver(environment=environment, fingerprints=marks, **span)
+    here = Asked(environment=environment, start_us=start_us, end_us=end_us, grid=grid)
+    ever = _AskedEver(environment=environment, start_us=start_us, end_us=end_us, fingerprints=marks)
     count_asked([here, ever])
     its = grouping.of(sample_of(ever.found, grid)).of([name])
     seen = Ever(from_us(its.first_us), from_us(its.newest.last_us)) if its.seen else None

@@ -19,6 +19,7 @@ class Field(StrEnum):
 
     CATEGORY = "category"
     OPERATION = "operation"
+    BREAKER = "breaker"
     BACKEND = "backend"
     PROVIDER = "provider"
     MODEL = "model"

@@ -187,7 +187,7 @@ def _heat(bins: CapacityBins) -> Trace:
         "ygap": 6,
         "customdata": [[list(pair) for pair in zip(*both, strict=True)] for both in kinds],
         "hoverongaps": False,
-        "hovertemplate": f"<b>%{{y}}</b><br>%{{customdata[0]:,}} × 429, %{{customdata[1]:,}} × 529{AT}<extra></extra>",
+        "hovertemplate": f"%{{y}}<br>%{{customdata[0]:,}} × 429, %{{customdata[1]:,}} × 529{AT}<extra></extra>",
     }
 
 
@@ -203,7 +203,7 @@ def _bars(name: str, values: Sequence[int], bins: Bins, *, colour: str) -> Trace
         "offset": bins.bin_s * 20,
         "width": bins.bin_s * 960,
         "marker": {"color": colour, "line": {"width": 0}},
-        "hovertemplate": f"<b>{plain(_words(name))}</b> %{{y:,}}{AT}<extra></extra>",
+        "hovertemplate": f"{plain(_words(name))} %{{y:,}}{AT}<extra></extra>",
     }
 
 

@@ -163,7 +163,7 @@ def _traces(kind: str, spans: Sequence[Reduced], end: datetime) -> list[Trace]:
             "width": FILL,
             "marker": marker,
             "customdata": [_said(span, end) for span in mine],
-            "hovertemplate": "<b>%{y}</b> %{customdata[3]}<br>%{customdata[0]} – %{customdata[1]}, %{customdata[2]}"
+            "hovertemplate": "%{y} %{customdata[3]}<br>%{customdata[0]} – %{customdata[1]}, %{customdata[2]}"
             "<extra></extra>",
         }
     ]
@@ -190,7 +190,7 @@ def _dark(spans: Sequence[Reduced], end: datetime) -> list[Trace]:
                 [clock_text(heard, today=end), clock_text(until, today=end), span_text(until - heard), why]
                 for _, heard, until in mine
             ],
-            "hovertemplate": "<b>%{y}</b> %{customdata[3]}<br>%{customdata[0]} – %{customdata[1]}, %{customdata[2]}"
+            "hovertemplate": "%{y} %{customdata[3]}<br>%{customdata[0]} – %{customdata[1]}, %{customdata[2]}"
             "<extra></extra>",
         }
     ]

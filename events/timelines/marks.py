@@ -148,7 +148,7 @@ def _trace(kind: Kind, marks: Sequence[Mark], start: datetime, end: datetime) ->
         },
         "cliponaxis": False,
         "customdata": [_said(group, end) for group in groups],
-        "hovertemplate": "<b>%{customdata[0]}</b><br>%{customdata[1]}<extra></extra>",
+        "hovertemplate": "%{customdata[0]}<br>%{customdata[1]}<extra></extra>",
     }
 
 

@@ -102,7 +102,7 @@ def _bars(kind: str, questions: Sequence[Question], start: datetime, end: dateti
             "width": _FILL,
             "marker": _MARKERS[kind],
             "customdata": [_said(kind, one, end) for one, _, _ in mine],
-            "hovertemplate": "<b>%{y}</b> %{customdata[3]}<br>%{customdata[0]} – %{customdata[1]}, %{customdata[2]}"
+            "hovertemplate": "%{y} %{customdata[3]}<br>%{customdata[0]} – %{customdata[1]}, %{customdata[2]}"
             "<extra></extra>",
         }
     ]

@@ -198,7 +198,7 @@ def _trace(bars: Sequence[Bar], end: datetime, *, width: float, marker: dict[str
         "width": width,
         "marker": marker,
         "customdata": [_said(bar, end) for bar in bars],
-        "hovertemplate": f"<b>%{{y}}</b> {word}%{{customdata[5]}}<br>%{{customdata[0]}} – %{{customdata[1]}}, "
+        "hovertemplate": f"%{{y}} {word}%{{customdata[5]}}<br>%{{customdata[0]}} – %{{customdata[1]}}, "
         "%{customdata[2]}<br>%{customdata[3]}<extra></extra>",
     }
 

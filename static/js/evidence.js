@@ -46,6 +46,13 @@
     return new URLSearchParams({ ...(breaker ? { breaker } : { show: "all" }), from: instant(start), to: instant(end) });
   }
 
+  // The issues that failed in a span, of its breaker where it speaks of one.
+  function issuesIn(start, length, breaker) {
+    const query = runsIn(start, length, breaker);
+    query.delete("show");
+    return query;
+  }
+
   // The address of this page for a span, with a little of what came before and after it.
   function around(start, length) {
     const room = Math.max(60_000, length * 0.1);
@@ -75,6 +82,7 @@
       link("Zoom to it", `${location.pathname}?${query}`, buttons);
       const runs = runsIn(Number(start), Number(length), breaker);
       link(breaker ? "Runs it failed in" : "Runs in this span", `/runs?${runs}`, buttons);
+      link("Issues", `/failures?${issuesIn(Number(start), Number(length), breaker)}`, buttons);
       if (breaker && !host.dataset.breaker) {
         const only = new URLSearchParams({ from: query.get("from"), to: query.get("to") });
         const part = encodeURIComponent(breaker).replace(/^~*\.{0,2}$/, "~$&");  // `..` would be a step up

@@ -155,12 +155,31 @@
     legend.replaceChildren(
       ...inked.map(({ name, marker }) => {
         const item = document.createElement("li");
+        item.dataset.trace = name;
         item.innerHTML = '<svg aria-hidden="true"><rect width="14" height="10" rx="1"/></svg>';
         item.querySelector("rect").setAttribute("class", `s${seriesOf(marker)}`);
         item.append(name.replaceAll("_", " "));
         return item;
       }),
     );
+  }
+
+  // An entry of a legend hides what it names, and shows it again.
+  function filter(chart) {
+    const legends = ["legend", "times", "filters"].map((one) => `[data-${one}="${chart.host.id}"] [data-trace]`);
+    for (const item of document.querySelectorAll(legends.join())) {
+      const name = item.dataset.trace;
+      if (item.querySelector("button") || !chart.answer.figure.data.some((one) => one.name === name)) continue;
+      const button = Object.assign(document.createElement("button"), { type: "button" });
+      button.append(...item.childNodes);
+      button.setAttribute("aria-pressed", String(!chart.hidden.has(name)));
+      button.addEventListener("click", () => {
+        if (!chart.hidden.delete(name)) chart.hidden.add(name);
+        button.setAttribute("aria-pressed", String(!chart.hidden.has(name)));
+        chart.draw();
+      });
+      item.append(button);
+    }
   }
 
   // How long each state lasted, beside its word in the legend of the page.
@@ -182,6 +201,7 @@
       this.asking = null;
       this.fetchedAt = -Infinity;
       this.seen = null; // the change that was shown last
+      this.hidden = new Set(); // names that the reader's legend leaves out
       const place = host.closest("figure") ?? host;
       for (const sign of ["pointerover", "focusin", "touchstart"]) {
         place.addEventListener(sign, () => this.wake(), { once: true, passive: true });
@@ -245,14 +265,16 @@
       if (isFirst) {
         // From here on it is plotly's, and so is what is said of it: no refresh may morph them.
         const said = document.querySelectorAll(
-          ["caption", "times", "legend"].map((one) => `[data-${one}="${this.host.id}"]`).join(),
+          ["caption", "times", "legend", "filters"].map((one) => `[data-${one}="${this.host.id}"]`).join(),
         );
         for (const one of [this.host, ...said]) one.dataset.keep = "";
       }
       const shown = fitted(layout, width);
       lead(this.host, shown);
       if (isFirst) this.host.querySelector("[data-still]")?.remove();
-      await library.react(this.host, drawable(data, layout, width), shown, CONFIG);
+      const visible = data.map((one) => (this.hidden.has(one.name) ? { ...one, visible: false } : one));
+      await library.react(this.host, drawable(visible, layout, width), shown, CONFIG);
+      filter(this);
       if (isFirst) this.listen();
       if (this.isZoomed) await this.relabel();
       this.host.querySelector(".plot-container").setAttribute("aria-hidden", "true"); // the caption and the table say the same

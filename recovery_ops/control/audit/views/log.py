@@ -214,7 +214,12 @@ def _histogram(looked: Looked, window: Window | None) -> Histogram | None:
     names = [_bin_name(datetime.fromtimestamp(start_s + place * bin_s, UTC), end) for place in range(len(counts))]
     bins = [(name, done, refused) for name, (done, refused) in zip(names, counts, strict=True)]
     return Histogram(
-        drawing=stacked([(name, pair) for name, *pair in bins], ("wait", "open"), label="Entries over time"),
+        drawing=stacked(
+            [(name, pair) for name, *pair in bins],
+            ("wait", "open"),
+            label="Entries over time",
+            words=("applied", "rejected"),
+        ),
         bins=[one for one in bins if one[1] or one[2]],
         words=f"per {bin_text(bin_s)}",
     )

@@ -39,20 +39,29 @@ def compared(
     this, that = courses(environment, row, other)
     lines = [this.counts or [], that.counts or []]
     span_s = this.minutes * 60
+    rows = [
+        (span_text(index * span_s) if index else "its beginning", mine, theirs)
+        for index, (mine, theirs) in enumerate(zip_longest(*lines))
+    ]
     return Compared(
         other=other,
-        drawing=_drawing(lines, label=f"Failed attempts of {row.number} and {other.number} from their beginnings on"),
-        rows=[
-            (span_text(index * span_s) if index else "its beginning", mine, theirs)
-            for index, (mine, theirs) in enumerate(zip_longest(*lines))
-        ],
+        drawing=_drawing(
+            lines,
+            [f"{after}: {_said(row, mine)}, {_said(other, theirs)}" for after, mine, theirs in rows],
+            label=f"Failed attempts of {row.number} and {other.number} from their beginnings on",
+        ),
+        rows=rows,
         span=span_text(span_s),
         peak=max((count for line in lines for count in line), default=0),
         missing=[one.number for one, course in ((row, this), (other, that)) if course.counts is None],
     )
 
 
-def _drawing(lines: Sequence[Sequence[int]], *, label: str) -> SafeString:
+def _said(row: CapacityEventRow, count: int | None) -> str:
+    return f"{row.number} {'ended' if count is None else f'{count:,}'}"
+
+
+def _drawing(lines: Sequence[Sequence[int]], words: Sequence[str], *, label: str) -> SafeString:
     top = max((count for line in lines for count in line), default=0) or 1
     step = 100 / max(1, max(map(len, lines)) - 1)
 
@@ -63,10 +72,15 @@ def _drawing(lines: Sequence[Sequence[int]], *, label: str) -> SafeString:
         return " ".join(f"{x:.1f},{y:.1f}" for x, y in drawn)
 
     return format_html(
-        '<svg class="spark compared" viewBox="0 0 100 48" preserveAspectRatio="none" role="img" aria-label="{}">{}'
+        '<svg class="spark compared" viewBox="0 0 100 48" preserveAspectRatio="none" role="img" aria-label="{}">{}{}'
         "</svg>",
         label,
         format_html_join(
             "", '<polyline class="plot" data-line="{}" points="{}"/>', [(n, points(one)) for n, one in enumerate(lines)]
+        ),
+        format_html_join(
+            "",
+            '<rect class="catch" x="{}" width="{}" height="48"><title>{}</title></rect>',
+            [(f"{(place - 0.5) * step:.2f}", f"{step:.2f}", said) for place, said in enumerate(words)],
         ),
     )

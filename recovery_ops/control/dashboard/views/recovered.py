@@ -267,7 +267,8 @@ def _chart(this: Recoveries) -> SafeString | str:
     if not this.troubled:
         return ""
     rows = [(f"{day.day} {day:%b}", (alone, helped, lost)) for day, alone, helped, lost in this.days]
-    return stacked(rows, [mark for mark, _ in _OUTCOMES], label="Runs with failures by day")
+    marks, words = zip(*_OUTCOMES, strict=True)
+    return stacked(rows, marks, label="Runs with failures by day", words=words)
 
 
 def _deeds(environment: str, start: datetime, end: datetime) -> list[tuple[str, int, str]]:

@@ -109,7 +109,8 @@ def runs_of(weeks: Sequence[Span]) -> Endings | None:
         return None
     rows = [(_day(week.week), week.alone, week.helped, week.lost) for week in weeks]
     bars = [(name, [count or 0 for count in counts]) for name, *counts in rows]
-    drawing = stacked(bars, ("closed", "half_open", "open"), label="Recovery of runs by week")
+    words = ("auto-recovered", "with human input", "failed")
+    drawing = stacked(bars, ("closed", "half_open", "open"), label="Recovery of runs by week", words=words)
     unknown = [name for name, alone, *_ in rows if alone is None]
     return Endings(drawing=drawing, rows=rows, unknown=listing(unknown, most=3))
 
@@ -153,7 +154,9 @@ def endings_of(weeks: Sequence[Span]) -> Endings | None:
         kept = week.acknowledged_in_time
         rows.append((_day(week.week), kept.kept, kept.of - kept.kept, week.opened - kept.of))
     bars = [(name, counts) for name, *counts in rows]
-    return Endings(drawing=stacked(bars, ("closed", "open", "wait"), label="Acknowledgement by week"), rows=rows)
+    words = ("in time", "late or never", "not due yet")
+    drawing = stacked(bars, ("closed", "open", "wait"), label="Acknowledgement by week", words=words)
+    return Endings(drawing=drawing, rows=rows)
 
 
 def _day(day: date) -> str:

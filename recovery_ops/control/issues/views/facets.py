@@ -18,6 +18,7 @@ from recovery_ops.rules.enums import Category
 FIELD_WORDS = {
     Field.CATEGORY: "Category",
     Field.OPERATION: "Operation",
+    Field.BREAKER: "Breaker",
     Field.BACKEND: "Provider and model",
     Field.PROVIDER: "Provider",
     Field.MODEL: "Model",
@@ -31,6 +32,8 @@ FIELD_WORDS = {
     Field.TOLD_BY: "Reported by",
 }
 _MOST_VALUES = 8
+_WHERE_CHOSEN = (Field.BACKEND, Field.BREAKER)
+"""What is offered only where it was asked for: provider, model and operation each say more, or the same."""
 BY_INSTANCE = ("by", "instance")
 """What an address says where failures are counted by instance and version, too, which reads more than all else."""
 ASKED = "asked"
@@ -55,14 +58,13 @@ def facets_of(
     chosen: Mapping[Field, str],
     agents: Mapping[Field, Counter[str]],
 ) -> Iterator[tuple[str, Sequence[Choice]]]:
-    """The fields by their words, each with its values. Both names of a backend in one are offered where they were asked
-    for: by itself each says more. `unchosen` is all that matches but for the chosen values; `agents` are the counts by
-    instance and version, where they were asked for.
+    """The fields by their words, each with its values. `unchosen` is all that matches but for the chosen values;
+    `agents` are the counts by instance and version, where they were asked for.
     """
     for name, word in FIELD_WORDS.items():
         if name in OF_AGENTS:
             yield word, list(_choices(request, agents.get(name, Counter()), name, chosen))
-        elif name is not Field.BACKEND or name in chosen:
+        elif name not in _WHERE_CHOSEN or name in chosen:
             others = {field: value for field, value in chosen.items() if field not in (name, *OF_AGENTS)}
             counts = unchosen.matching(others).counts(name) if name in chosen else sample.counts(name)
             yield word, list(_choices(request, counts, name, chosen))

@@ -72,7 +72,6 @@ def failure(request: HttpRequest, *, environment: str, fingerprint: str) -> Http
         "family": FAMILY_OF[found.category].value.replace("_", " "),
         "sentence": _telling(found, window),
         "is_unnamed": is_unnamed(fingerprint),
-        "wordings": Counter(one.message for one in listed.page.rows if one.message).most_common(3),
         "traits": [
             (FIELD_WORDS[one.name], one, drawing.bullet(one.share), drawing.bullet(one.baseline))
             for one in traits(sample, fingerprint, _agents(request, environment, part, sample, window))
@@ -80,10 +79,7 @@ def failure(request: HttpRequest, *, environment: str, fingerprint: str) -> Http
         "by_instance_href": "" if _is_by_instance(request) else with_word(request, *BY_INSTANCE),
         "outcomes": outcomes_of(reach.runs, runs_href),
         "outages": outages_of(environment, found, part, window),
-        "failures": listed.page,
-        "is_oldest_first": listed.is_oldest_first,
-        "keys": keys_in(listed.page.rows),
-        "one": occurrence_of(request, listed.page.rows),
+        **_listed_context(request, listed),
         **_log(request, environment, parts),
         "seen": seen_of(request, ever),
         **_trend(request, environment, part, window),
@@ -127,6 +123,18 @@ def _occurrences(request: HttpRequest, environment: str, part: Sample, span: Map
         is_oldest_first=is_oldest_first,
         has_newest=after is None and not is_oldest_first,
     )
+
+
+def _listed_context(request: HttpRequest, listed: _Listed) -> dict[str, Any]:
+    """The failures on this page, what they say most often, their keys, and one of them in full."""
+    rows = listed.page.rows
+    return {
+        "failures": listed.page,
+        "is_oldest_first": listed.is_oldest_first,
+        "wordings": Counter(one.message for one in rows if one.message).most_common(3),
+        "keys": keys_in(rows),
+        "one": occurrence_of(request, rows),
+    }
 
 
 def _trend(request: HttpRequest, environment: str, part: Sample, window: Window) -> dict[str, Any]:

@@ -417,7 +417,7 @@ def _row(one: Fingerprint, looked: _Looked, mix: Mix) -> Row:
         href=f"{reverse('failure', args=[one.fingerprint])}{looked.window.link}",
         title=title_of(one.category, one.message),
         change=change,
-        trend=drawing.spark(one.bins),
+        trend=drawing.spark(one.bins, looked.sample.grid),
         mix=mix,
         drawing=drawing.shares(
             [(count, *how) for count, how in zip(mix.counts, _BECAME, strict=True)], label="Show runs"

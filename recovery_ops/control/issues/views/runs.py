@@ -76,7 +76,12 @@ def outcomes_of(runs: Counter[tuple[int, str]], runs_href: str) -> Outcomes | No
     recovered = sum(count for (_, status), count in runs.items() if status == RunStatus.SUCCEEDED)
     top = max(rows, key=lambda row: sum(row[1]))
     return Outcomes(
-        drawing=stacked(rows, [pattern for _, pattern, *_ in there], label="Runs by recovery step"),
+        drawing=stacked(
+            rows,
+            [pattern for _, pattern, *_ in there],
+            label="Runs by recovery step",
+            words=[word for _, _, word, _ in there],
+        ),
         heads=[
             Head(status=asked, pattern=pattern, word=word, count=count, href=f"{runs_href}&status={asked}")
             for (_, pattern, word, asked), count in zip(there, ended, strict=True)
