@@ -130,7 +130,7 @@ class Amplification:
 
 
 def amplification(environment: str, *, start: datetime, end: datetime) -> Amplification:
-    """What was called and attempted between two moments, to the minute. At most four queries over sums.
+    """What was called and attempted in [start, end), in whole minutes. At most four queries over sums.
 
     Indexes: `minute_sum_once`, `span_sum_once`.
     """
@@ -174,8 +174,8 @@ def spent_on_more(calls: int, attempts: int, retries: int) -> int:
 
 def _grouped(environment: str, start: datetime, end: datetime) -> Iterator[Mapping[str, Any]]:
     """The widest sums that fit: two hours in the middle, shorter ones beside it, minutes at the ends."""
-    first, last = (to_us(moment) // US_PER_S // MINUTE_S for moment in (start, end))
-    pieces = _pieces(first, last + 1)
+    minute_us = MINUTE_S * US_PER_S
+    pieces = _pieces(to_us(start) // minute_us, -(-to_us(end) // minute_us))  # a minute that begins at the end is out
     effort = SpanSum.objects.filter(environment=environment, view=View.EFFORT)
     for width in _WIDTHS_MIN:
         spans = [range(piece.start // width, piece.stop // width) for piece in pieces.get(width, ())]

@@ -22,7 +22,6 @@ from recovery_ops.bench.served import Server, commanded, served
 PAGES = {
     "overview": "/",
     "overview of a month": "/?over=30d",
-    "monthly report": "/report/monthly",
     "capacity": "/capacity",
     "breakers": "/breakers",
     "breaker": "/breakers*",

@@ -38,6 +38,7 @@ from recovery_ops.cli import (
     notifications,
     policies,
     ramps,
+    reports,
     runbooks,
     runs,
     second,
@@ -194,6 +195,7 @@ def _carried_out(
         "masking": masking.run,
         "feedback": learning.run,
         "requests": second.run,
+        "report": reports.run,
         "resets": ramps.run,
         "runbooks": runbooks.run,
         "runs": runs.run,
@@ -242,6 +244,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     masking.add_words(verbs)
     notifications.add_words(verbs, _seconds)
     ramps.add_words(verbs)
+    reports.add_words(verbs)
     runbooks.add_words(verbs)
     runs.add_words(verbs)
     second.add_words(verbs)

@@ -32,7 +32,7 @@ from recovery_ops.control.capacity.views import merging as arranging
 from recovery_ops.control.core.views import filters as scoped
 from recovery_ops.control.dashboard.marks import marks_in
 from recovery_ops.control.dashboard.views import annotations as annotating
-from recovery_ops.control.dashboard.views import connect, jobs, overview, recovered, wallboard
+from recovery_ops.control.dashboard.views import connect, jobs, overview, wallboard
 from recovery_ops.control.dashboard.views import search as find
 from recovery_ops.control.demonstration.views import remove as remove_demonstration
 from recovery_ops.control.desired_state.opamp.api import opamp
@@ -70,8 +70,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("wall", login_not_required(wallboard.wall), name="wall"),
     path("wall/<str:token>", login_not_required(wallboard.wall_link), name="wall-link"),
     path("counts", page(overview.counts), name="counts"),
-    path("report/monthly", page(recovered.monthly), name="monthly-report"),
-    path("report/monthly/", page(recovered.monthly)),
     path("breakers", page(breakers.breakers), name="breakers"),
     path("bulk", page(bulk.bulk), name="breakers-bulk"),
     path("named", page(naming.naming), name="breakers-named"),

@@ -37,7 +37,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureClassified(Event):
-    """An attempt failed. Recorded after its classification and before the next recovery step."""
+    """An attempt failed and we know what the failure is. Always emitted before anything is done about it."""
 
     is_observation: ClassVar[bool] = True
     category: Category
@@ -73,7 +73,7 @@ class FailureClassified(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryScheduled(Event):
-    """A retry is planned, with the number `attempt` (2 for the first retry)."""
+    """The call is made again as `attempt`, 2 for the first retry. `max_retries` is None in persistent mode."""
 
     attempt: int
     delay_s: float
@@ -98,7 +98,7 @@ class AttemptSucceeded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Event):
-    """A run started: one task of the agent."""
+    """An agent took on a task."""
 
     is_observation: ClassVar[bool] = True
     name: str = ""
@@ -106,7 +106,7 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(Event):
-    """A run ended."""
+    """The task ended, well or badly."""
 
     is_observation: ClassVar[bool] = True
     status: RunStatus
@@ -123,7 +123,7 @@ class RunFinished(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateClosed(Event):
-    """A gate closed: for a time this process delays or rejects calls of the operation, or with one key."""
+    """No call of this operation, or none with this key, is made in this process for a time."""
 
     wait_s: float
     category: Category
@@ -132,7 +132,7 @@ class GateClosed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOpened(Event):
-    """A gate opened: its time has passed."""
+    """The time of a closed gate has passed."""
 
     closed_s: float
     category: Category | None = None
@@ -150,7 +150,7 @@ class GuardTripped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionDenied(Event):
-    """A permission check of the agent denied a call before it was made. Not a failure."""
+    """Our own check said no before the call was made. Not a failure."""
 
     reason: str
     consecutive: int = 1
@@ -159,7 +159,7 @@ class PermissionDenied(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookFailed(Event):
-    """A hook of the agent's code raised; the runtime continued without it."""
+    """A hook of the caller raised; the runtime went on without it."""
 
     is_observation: ClassVar[bool] = True
     hook: str
@@ -169,7 +169,7 @@ class HookFailed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerStateChanged(Event):
-    """The state of a breaker of this instance changed."""
+    """A breaker of this instance moved, with the evidence at the moment of the change."""
 
     breaker: str
     state: State
@@ -188,9 +188,9 @@ class BreakerStateChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerRejected(Event):
-    """Rejected calls, counted over about a second.
+    """Calls that were not made, summed over about a second.
 
-    `reason`: `breaker`, `override`, `gate`, `shed`, `stopped_by_operator`; `not_enforced` for permitted calls.
+    `reason`: `breaker`, `override`, `gate`, `shed`, `stopped_by_operator`; `not_enforced` where an override lets pass.
     """
 
     breaker: str
@@ -202,7 +202,7 @@ class BreakerRejected(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FallbackActivated(Event):
-    """A fallback answered instead of the operation."""
+    """An alternative answered instead of the operation."""
 
     fallback: str
     level: int
@@ -215,7 +215,7 @@ class FallbackActivated(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFallback(Event):
-    """The call switched to another model."""
+    """The chain switched to another model."""
 
     from_model: str
     to_model: str
@@ -226,7 +226,7 @@ class ModelFallback(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DegradationStarted(Event):
-    """A degradation started; `kind` is `fallback`, `feature`, `withdrawn` or `model`."""
+    """A capability is reduced from here on; `kind` is `fallback`, `feature`, `withdrawn` or `model`."""
 
     kind: str
     reason: str
@@ -237,7 +237,7 @@ class DegradationStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DegradationEnded(Event):
-    """A degradation ended."""
+    """The capability is whole again."""
 
     kind: str
     duration_s: float
@@ -248,7 +248,7 @@ class DegradationEnded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exhausted(Event):
-    """All recovery steps of a call failed."""
+    """Every rung was climbed and none held."""
 
     reason: StopReason
     attempts: int
@@ -261,7 +261,7 @@ class Exhausted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Escalated(Event):
-    """An escalation was opened. `proposal` is the action after an approval."""
+    """A person is asked. `proposal` is what is to be done if it is approved."""
 
     queue: str
     reason: str
@@ -275,7 +275,7 @@ class Escalated(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompensationFinished(Event):
-    """A compensation of the playbook ended."""
+    """What the playbook did about a failure, and how it ended."""
 
     compensation: Compensation
     outcome: CompensationOutcome
@@ -286,7 +286,7 @@ class CompensationFinished(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReversalRefused(Event):
-    """A reversal was refused."""
+    """Nothing was undone, and why."""
 
     reason: str
     action_id: str | None = None
@@ -294,7 +294,7 @@ class ReversalRefused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetWarned(Event):
-    """Consecutive failures or repeated calls reached their warning limit; the model gets a warning."""
+    """Failures in a row, or repeated calls, reached their warning: the model is told to change its approach."""
 
     budget: str
     spent: int
@@ -303,7 +303,7 @@ class BudgetWarned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetExhausted(Event):
-    """The error budget of a run is exhausted."""
+    """An error budget is spent."""
 
     budget: str
     spent: int
@@ -312,7 +312,7 @@ class BudgetExhausted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendCapReached(Event):
-    """A model call was rejected, because an account has reached its spend cap."""
+    """A model call was not made, because an account has reached its spend cap."""
 
     account: str
     measure: str
@@ -324,7 +324,7 @@ class SpendCapReached(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStopped(Event):
-    """The runtime ended a run; the model gets no further turn."""
+    """The run was ended in code; the model gets no turn."""
 
     reason: str
     category: Category | None = None
@@ -333,7 +333,7 @@ class RunStopped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSaved(Event):
-    """The result of a workflow step was stored."""
+    """A step's result is on disk."""
 
     is_observation: ClassVar[bool] = True
     workflow: str
@@ -344,7 +344,7 @@ class CheckpointSaved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRestored(Event):
-    """The stored result of a finished workflow step was used."""
+    """A finished step was not run again."""
 
     is_observation: ClassVar[bool] = True
     workflow: str
@@ -354,7 +354,7 @@ class CheckpointRestored(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolErrorReturned(Event):
-    """The model received an error as the result of a tool."""
+    """The model was given an error as a tool's result."""
 
     tool: str
     category: Category | None = None
@@ -364,7 +364,7 @@ class ToolErrorReturned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitHeartbeat(Event):
-    """A call still waits; sent during long waits."""
+    """A long wait goes on."""
 
     waited_s: float
     remaining_s: float
@@ -373,7 +373,7 @@ class WaitHeartbeat(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredStateApplied(Event):
-    """The instance has applied a revision of the desired state."""
+    """The instance now obeys this revision of the desired state."""
 
     is_observation: ClassVar[bool] = True
     revision: int
@@ -383,7 +383,7 @@ class DesiredStateApplied(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredStateRejected(Event):
-    """The instance rejected a revision and keeps the one before."""
+    """The instance refused a revision and keeps the one it had."""
 
     is_observation: ClassVar[bool] = True
     revision: int
@@ -394,7 +394,7 @@ class DesiredStateRejected(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsInForce(Event):
-    """All effective settings of an operation, or of the process if no operation is named. Sent after a change."""
+    """The settings that hold for an operation, or without one for the whole process, all of them. Told on change."""
 
     is_observation: ClassVar[bool] = True
     revision: int
@@ -413,7 +413,7 @@ class SettingsInForce(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsCounted(Event):
-    """Counts of calls and attempts of one operation and source, in an interval of about ten seconds."""
+    """The denominators of one operation and source, about each ten seconds. Counts are of this interval alone."""
 
     is_observation: ClassVar[bool] = True
     interval_s: float
@@ -440,7 +440,7 @@ class CallsCounted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceHeartbeat(Event):
-    """Heartbeat of an instance: status, applied revision, outbox."""
+    """The instance lives, what it obeys, and how its outbox stands."""
 
     is_observation: ClassVar[bool] = True
     interval_s: float

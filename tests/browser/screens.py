@@ -5,7 +5,6 @@ from __future__ import annotations
 SCREENS = {
     "overview": "/",
     "overview of a week": "/?over=7d",
-    "monthly report": "/report/monthly",
     "connect": "/connect",
     "capacity": "/capacity",
     "capacity event": "/capacity/1",
@@ -74,7 +73,6 @@ ADMINS = {
     "access": "/settings/access",
     "new person": "/settings/access/new",
     "test of single sign-on": "/settings/access/issuer",
-    "rules of the environment": "/settings/environment",
     "notifications": "/settings/notifications",
     "new channel to people": "/settings/notifications/channels/new/people",
     "data": "/settings/data",
@@ -156,7 +154,7 @@ WRONG = {
     "no failure matches": "/failures?operation=moon",
     "no run matches": "/runs?show=failed",
     "a range that cannot be": "/timelines?from=tomorrow&to=never",
-    "a month that cannot be": "/report/monthly?month=moon",
+    "a month that cannot be": "/report?month=moon",
     "a question that cannot be": "/escalations/act/approve?number=999",
     "nothing found": "/find?q=zzzzzz",
     "nothing explained": "/explain?operation=",
@@ -194,7 +192,7 @@ REFUSED_FORMS = (
 EMPTY = {
     name: SCREENS[name]
     for name in (
-        *("overview", "overview of a week", "monthly report", "capacity", "breakers", "timelines", "escalations"),
+        *("overview", "overview of a week", "capacity", "breakers", "timelines", "escalations"),
         *("report", "failures", "unclassified", "runs", "policies", "releases", "agents", "intake", "audit"),
         "resets",
     )

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from playwright.sync_api import Browser, Page
 
 from recovery_ops.bench import pages, served
 from tests.browser.axe import faults_of_full, faults_on
+from tests.browser.figures import Screens, settled_differences, span_of
 from tests.browser.stage import Stage
 from tests.support.agents import manage_each
 from tests.support.pages_bench import over
@@ -29,7 +31,7 @@ FILLED_WITHIN_S = 600
 LISTS = {
     "overview": "/",
     "overview of a month": "/?over=30d",
-    "monthly report": "/report/monthly",
+    "report of a month": "/report?weeks=26",
     "capacity": "/capacity?range=7d",
     "breakers": "/breakers",
     "named": "/named",
@@ -125,3 +127,11 @@ def test_every_page_keeps_its_budget_however_much_has_happened(crowd: Crowd) -> 
     judged = [one for one in reports if one.name.removeprefix("pages: ").startswith(kept)]
     assert len(judged) == len(kept)
     assert [fault for one in judged for fault in over(one)] == []
+
+
+def test_figures_agree_on_seeded_events(crowd: Crowd) -> None:
+    end = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(hours=2)
+    screens = Screens(crowd.page, crowd.stage.server.url, "dev", span_of(end - timedelta(minutes=30), end))
+    assert settled_differences(screens) == []
+    assert screens.values["failed attempts"]["issues"] != "0"
+    assert screens.values["runs, all"]["list"] != "0"

@@ -138,7 +138,7 @@ PAPER = {
     "timelines": "/timelines?range=15m",
     "escalation": "/escalations/1",
     "run": "/runs/run-1",
-    "monthly report": "/report/monthly",
+    "report": "/report",
 }
 
 

@@ -212,3 +212,9 @@ def test_what_has_no_verb_is_asked_as_it_is(operator: Operator, tmp_path: Path) 
     assert json.loads(operator.said[0])["dry_run"] is True
     assert operator.run("api", "GET", "/api/v1/moon") == cli.REFUSED
     assert AgentKey.objects.exists()
+
+
+def test_report_says_figures_of_api(operator: Operator) -> None:
+    assert operator.run("report", "--month", f"{timezone.now():%Y-%m}") == cli.DONE
+    assert any(line.startswith("escalations: 0") for line in operator.said)
+    assert operator.run("report", "--week", "moon") == cli.REFUSED

@@ -55,7 +55,6 @@ OF_EVERYBODY = {
     "wall": "for who was given a link, whoever signed in",
     "wall-link": "for who was given a link, whoever signed in",
     "api/v1/<path:rest>": "nothing is there",
-    "report/monthly/": "leads to the address without the slash",
     "settings/": "leads to the address without the slash",
     "settings/notifications/": "leads to the address without the slash",
 }

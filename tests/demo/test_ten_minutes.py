@@ -239,7 +239,7 @@ def the_report_tells_of_it() -> None:
     *_, week = csv.DictReader(lines)
     assert (week["asked"], week["answered_by_default"]) == ("11", "1")
     assert 0 < float(week["mtta_s"]) < float(week["mttr_s"]) < TEN_MINUTES_S
-    month = visitor.get("/report/monthly")
+    month = visitor.get("/report")
     assert (month.context["outage_count"], month.context["outage_time"]) == (1, timedelta(seconds=170))
     assert left_out(text_of(month), "2m 50s") == []
     deeds = [(count, who) for _, count, who in month.context["deeds"]]

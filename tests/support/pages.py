@@ -21,7 +21,6 @@ REASON = "the provider answers 529 to everyone"
 PAGES = {
     "overview": "/",
     "overview of a week": "/?over=7d",
-    "monthly report": "/report/monthly",
     "overview strip": "/overview/strip",
     "connect": "/connect",
     "counts": "/counts",

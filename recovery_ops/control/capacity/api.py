@@ -23,6 +23,7 @@ from events.degradations.asking import degradations_in
 from events.degradations.rows import PLACE as REDUCED
 from events.queries.spend_accounts import PLACE as SPENT
 from events.queries.spend_accounts import spend_accounts
+from events.recoveries.asking import recoveries, today_of
 from recovery_ops.control.capacity import serializers as documents_capacity
 from recovery_ops.control.capacity.services import (
     merge_events,
@@ -41,7 +42,7 @@ from recovery_ops.control.core.rejections import NOT_FOUND, CommandRejected
 from recovery_ops.control.desired_state.document import live_policy
 from recovery_ops.control.escalations import serializers as documents_escalations
 from recovery_ops.control.escalations.selectors.by_incident import open_by_event, said_of
-from recovery_ops.control.escalations.selectors.report import WEEKS_MOST, report_of, week_with, weeks_before
+from recovery_ops.control.escalations.selectors.report import WEEKS_MOST, month_with, report_of, week_with, weeks_before
 from recovery_ops.control.escalations.services.raising import raise_about_event
 from recovery_ops.rules.policy.model import parse_policy
 
@@ -250,11 +251,15 @@ class SpendAccounts(ApiView):
 
 
 class ReportOf(ApiView):
-    """`GET /api/v1/report`: the last `weeks`, the current one being the last: times, deadlines kept, load, noise."""
+    """`GET /api/v1/report`: runs, time, money, MTTA and MTTR, deadlines, load and noise of a range, and its weeks.
+
+    A range is the last `weeks`, the current one being the last, or one week, or one month, as far as it has come.
+    """
 
     asks = {
         "weeks": f"how many, to {WEEKS_MOST} (4)",
         "week": "instead, the one week (from Monday, UTC) that this day lies in: YYYY-MM-DD",
+        "month": "instead, one calendar month (UTC): YYYY-MM",
     }
 
     def get(self, request: Request) -> Response:
@@ -263,20 +268,31 @@ class ReportOf(ApiView):
         if not 1 <= weeks <= WEEKS_MOST:
             raise CommandRejected("invalid", f"weeks is from 1 to {WEEKS_MOST}.", fields={"weeks": "is out of bounds"})
         start, end = weeks_before(now, weeks)
-        if "week" in request.query_params:
-            span = week_with(_day(request.query_params["week"]), now)
-            if span is None:
-                raise CommandRejected("invalid", "That week has not begun.", fields={"week": "has not begun"})
-            start, end = span
+        for name, of, like in (("week", week_with, "2026-01-31"), ("month", month_with, "2026-01")):
+            if (given := request.query_params.get(name)) is not None:
+                span = of(_day(given, name, like), now)
+                if span is None:
+                    raise CommandRejected("invalid", f"That {name} has not begun.", fields={name: "has not begun"})
+                start, end = span
         found = report_of(self.environment, start=start, end=end, now=now)
-        return Response({"environment": self.environment, **documents_capacity.report_document(found)})
+        runs = recoveries(self.environment, first=today_of(start), last=today_of(end - timedelta.resolution))
+        return Response(
+            {
+                "environment": self.environment,
+                **documents_capacity.report_document(found),
+                "recovery": documents_capacity.recovery_document(runs),
+            }
+        )
 
 
-def _day(said: str) -> date:
+def _day(said: str, name: str, like: str) -> date:
     try:
-        return date.fromisoformat(said)
+        return date.fromisoformat(said if name == "week" else f"{said}-01")
     except ValueError:
-        raise CommandRejected("invalid", "week is a day, as YYYY-MM-DD.", fields={"week": "is no day"}) from None
+        detail = f"{name} {said!r} is not a {name}; use {like}."
+        raise CommandRejected(
+            "invalid", detail, fields={name: f"is no {'day' if name == 'week' else 'month'}"}
+        ) from None
 
 
 def _done(environment: str, done: CommandResult[CapacityEvent]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from events.capacity.moves import BreakerMoves
 from events.capacity.rows import OWNER_WORDS, AttributionChange, CapacityEventRow
 from events.degradations.rows import Degradations, Reduction
 from events.queries.spend_accounts import Account
+from events.recoveries.asking import Recoveries
 from recovery_ops.control.core.serializers import Document
 from recovery_ops.control.escalations.durations import Times
 from recovery_ops.control.escalations.selectors.report import Kept, Load, Report, Span
@@ -181,6 +182,35 @@ def report_document(found: Report) -> Document:
         "total": _of_span(found.total),
         **_of_load(found.total),
         "is_partial": found.is_partial,
+    }
+
+
+def recovery_document(found: Recoveries) -> dict[str, dict[str, int | float | None]]:
+    """What runs did in the days of a report: outcomes, durations, and cost where a run reported it."""
+    is_known = found.knows_cost
+    return {
+        "runs": {
+            "ended": found.runs,
+            "troubled": found.troubled,
+            "alone": found.alone.runs,
+            "helped": found.helped.runs,
+            "lost": found.lost.runs,
+            "share_alone": found.share_alone,
+            "failed_attempts": found.failures,
+            "retries": found.retries,
+            "fallbacks": found.fallbacks,
+            "given_up": found.exhausted,
+        },
+        "time": {
+            "saved_s": found.alone.took_s,
+            "helped_s": found.helped.took_s,
+            "lost_s": found.lost.took_s,
+        },
+        "money": {
+            "saved_usd": found.alone.cost_usd if is_known else None,
+            "lost_usd": found.lost.cost_usd if is_known else None,
+            "runs_that_said": found.costed,
+        },
     }
 
 

@@ -28,7 +28,9 @@ HELIOS = {"provider": "helios", "model": "large"}
 
 def tiles(path: str = "/capacity?range=15m") -> dict[str, dict[str, str]]:
     """Each figure with the numbers behind its words, by its name."""
-    found = [dict(tile.data) for tile in Shown(signed_in().get(path)).having("tile")]
+    left_out = ("unknown", "total", "before")  # of the overview's tiles
+    tiles = Shown(signed_in().get(path)).having("tile")
+    found = [{name: value for name, value in tile.data.items() if name not in left_out} for tile in tiles]
     return {one.pop("tile"): one for one in found}
 
 

@@ -86,8 +86,9 @@ def test_api_operations_are_the_frozen_ones() -> None:
     added = {name: now[name] for name in now if f"+{name.partition(' ')[2]}" in renamed().get("url", {})}
     fields = renamed().get("field", {})
     for name, operation in now.items():
-        frozen = (then | added).get(name, operation)["fields"]
-        operation["fields"] = [one for one in operation["fields"] if one in frozen or f"+{one}" not in fields]
+        frozen = (then | added).get(name, operation)
+        for of in ("fields", "parameters"):
+            operation[of] = [one for one in operation[of] if one in frozen[of] or f"+{one}" not in fields]
     compare("operations", now, then | added)
 
 

@@ -175,7 +175,7 @@ def test_the_page_and_the_csv_say_the_same() -> None:
     told = client.get("/report").context
     total = told["report"].total
     assert (total.opened, total.acknowledged_in_time.kept, total.acknowledged_in_time.of) == (1, 1, 1)
-    assert left_out(told["sentence"], "26 October", "1", "100") == []
+    assert left_out(told["sentence"], "4 weeks", "1", "100") == []
     answer = client.get("/report.csv?weeks=4")
     assert '"report-2026-10-26-4-weeks.csv"' in answer.headers["Content-Disposition"]
     rows = list(csv.DictReader(StringIO(answer.content.decode())))
@@ -277,7 +277,7 @@ def test_a_share_is_of_what_was_due_and_says_of_how_many() -> None:
     total = page.context["report"].total
     assert (total.opened, total.acknowledged_in_time.kept, total.acknowledged_in_time.of) == (12, 2, 6)
     assert left_out(page.context["sentence"], "12", "6", "33") == []
-    taken_in_time = page.context["figures"][3]
+    taken_in_time = page.context["tiles"][3]
     assert left_out(taken_in_time.figure, "33") == left_out(taken_in_time.detail, "2", "6") == []
     assert "33 % 2 of 6" in text_of(page)
     week = list(csv.DictReader(StringIO(client.get("/report.csv").content.decode())))[-1]
@@ -308,7 +308,7 @@ def test_asking_another_queue_gives_a_question_no_more_time() -> None:
 def test_an_empty_report_says_so() -> None:
     page = signed_in(Role.VIEWER).get("/report?weeks=13")
     assert (page.context["asked"].weeks, page.context["report"].total.opened) == (13, 0)
-    assert Shown(page).values("empty") == ["people", "noisy"]
+    assert Shown(page).values("empty") == ["unread", "people", "noisy", "unread", "unread"]
 
 
 def test_nine_of_ten() -> None:

@@ -26,7 +26,6 @@ LISTS = {
     "agents": "/agents",
     "audit": "/audit",
     "timelines": "/timelines",
-    "causes": "/report/monthly",
 }
 
 

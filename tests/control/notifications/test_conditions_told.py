@@ -150,7 +150,7 @@ def test_the_report_of_a_month_is_told_once_also_days_late() -> None:
     assert told(over + timedelta(minutes=59)) == [], "its last day may not be summed up yet"
     assert told(over + timedelta(days=3)) == [("monthly_report", "month 2026-11")]
     note = Notification.objects.get(rule=mail)
-    assert note.path == "/report/monthly?month=2026-11"
+    assert note.path == "/report?month=2026-11"
     assert " 1 " in note.title
     assert "1 of 1" in note.text
     assert told(over + timedelta(days=3, seconds=10)) == []

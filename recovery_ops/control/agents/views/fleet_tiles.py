@@ -39,6 +39,7 @@ def _waiting(reporting: Sequence[Row], environment: str, now: datetime) -> Tile:
     waiting = runs_waiting(environment, {row.agent.id for row in reporting}, now=now)
     told = "each has reported its next attempt" if waiting.runs else "no waiting run reported"
     return Tile(
+        name="waiting",
         title="Runs waiting on capacity",
         figure=f"{waiting.runs:,}" if reporting else _UNKNOWN,
         unit=f"of {sum(row.agent.runs_in_flight for row in reporting):,} in flight" if reporting else "runs",
@@ -61,9 +62,11 @@ def _young(reporting: Sequence[Row]) -> Tile:
 def _reporting(rows: Sequence[Row], reporting: int) -> Tile:
     silent = [row for row in rows if not row.agent.is_reachable]
     return Tile(
+        name="agents",
         title="Reporting",
         figure=str(reporting),
         unit=f"of {len(rows)}",
+        told={"of": len(rows)},
         detail=f"{_named(silent)} unreachable" if silent else "all reachable",
         href=f"?{urlencode({'state': UNREACHABLE})}" if silent else "?",
         spark=cells([row.mark for row in rows]),

@@ -1,4 +1,4 @@
-"""Run outcomes of the last 7 or 30 days, and the monthly report: auto-recovered, with human input, failed (or stopped).
+"""Run outcomes of the last 7 or 30 days and of a report: auto-recovered, with human input, failed (or stopped).
 
 Runs come from daily sums that a background task keeps; they outlast the events.
 """
@@ -12,20 +12,17 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from events.capacity.asking import capacity_events
 from events.capacity.rows import OWNER_WORDS, CapacityEventRow
 from events.drawing import spark, stacked
-from events.exports import is_asked, rows_answer
 from events.pages import render_page
 from events.recoveries.asking import Cause, Recoveries, recoveries, today_of, two_spans
 from events.wording import category_text, count_text, share_text, span_text
 from recovery_ops.control.core.actions import ACTIONS, past_tense
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.dashboard.incident_time import incident_time
-from recovery_ops.control.dashboard.views.monthly_csv import COLUMNS, Month, lines_of
 from recovery_ops.control.dashboard.views.tiles import Tile
 from recovery_ops.control.demonstration.selectors import observed_since
 from recovery_ops.control.escalations.selectors import queue
@@ -38,8 +35,6 @@ _CAUSES_SHOWN = 5
 _CAUSES_REPORTED = 15
 _DEEDS_SHOWN = 12
 _OUTAGES_SHOWN = 10
-_CAUSE_COLUMNS = ("operation", "category", "failed attempts", "runs it met", "of them lost")
-_FIRST_MONTH = date(2020, 1, 1)
 _DONE_TO = {
     "breaker": "breakers",
     "capacity": "capacity incidents",
@@ -80,64 +75,38 @@ def looking_back(request: HttpRequest, environment: str, *, now: datetime) -> Ht
     start = observed_since(environment, _midnight(this.first), now)
     answers = answering(environment, start=start, end=now + timedelta(seconds=1), now=now)
     answered_before = answering(environment, start=_midnight(before.first), end=_midnight(this.first), now=now)
+    sentence = _sentence(this, f"In the last {SPANS[over]} days")
     context = {
         "now": now,
         "over": over,
         "spans": SPAN_WORDS,
         "days": SPANS[over],
-        "sentence": _sentence(this, f"In the last {SPANS[over]} days"),
-        "tiles": _tiles(this, before, answers, answered_before),
+        "sentence": sentence,
+        "sentence_of_runs": sentence,
+        "tiles": [
+            *(_alone(this, before), _lost(this, before), *_time(this, before), _money(this)),
+            _people(answers, answered_before),
+        ],
         "found": this,
         "answers": answers,
         "chart": _chart(this),
         "outcomes": _OUTCOMES,
         "lines": _lines(this, _CAUSES_SHOWN, linked=True),
         "waiting": queue.rows_of(environment, "open", by=None, now=now)[:6],
-        "this_month": f"{today_of(now):%Y-%m}",
     }
     return render_page(request, "dashboard/lookback", context)
 
 
-def monthly(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """The report of a month (`month=2026-11`; without one, the current month), made to be printed."""
-    now = timezone.now()
-    today = today_of(now)
-    first, problem = _month(request.GET.get("month", ""), today)
-    end = min(_next(first), today + timedelta(days=1))
-    this = recoveries(environment, first=first, last=end - timedelta(days=1))
-    earlier = _previous(first)
-    before = recoveries(environment, first=earlier, last=first - timedelta(days=1))
-    start_at, end_at = observed_since(environment, _midnight(first), now), _midnight(_next(first))
-    if is_asked(request) and request.GET.get("part") != "all":
-        cells = ((one.operation, one.category, one.failures, one.runs, one.lost) for one in this.causes)
-        return rows_answer(request, f"causes {environment} {first:%Y-%m}", _CAUSE_COLUMNS, cells)
-    answers = answering(environment, start=start_at, end=end_at, now=now)
-    outages = capacity_events(environment, start=start_at, end=end_at, now=now)
-    deeds = _deeds(environment, start_at, end_at)
-    if is_asked(request):
-        month = Month(
-            environment=environment,
-            start=start_at,
-            end=min(end_at, now),
-            found=this,
-            answers=answers,
-            outages=outages,
-            deeds=deeds,
-        )
-        return rows_answer(request, f"report {environment} {first:%Y-%m}", COLUMNS, lines_of(month, now))
-    context = {
-        "now": now,
-        "problem": problem,
-        "title": f"{first:%B %Y}",
-        "is_running": _next(first) > today,
-        "month": f"{first:%Y-%m}",
-        "earlier": f"{earlier:%Y-%m}",
-        "later": f"{_next(first):%Y-%m}" if _next(first) <= today else "",
-        "sentence": _sentence(this, f"In {first:%B %Y}"),
-        "tiles": _tiles(this, before, answers, None),
+def recovery_parts(environment: str, *, start: datetime, end: datetime, now: datetime) -> dict[str, Any]:
+    """The parts of a report on runs, issues, incidents and actions. About six queries."""
+    first, last = today_of(start), today_of(end - timedelta.resolution)
+    this = recoveries(environment, first=first, last=last)
+    before = recoveries(environment, first=first - (last - first) - timedelta(days=1), last=first - timedelta(days=1))
+    outages, deeds = incidents_and_deeds(environment, start=start, end=end, now=now)
+    return {
+        "sentence_of_runs": _sentence(this, "In this range"),
+        "tiles": [_alone(this, before), _lost(this, before), *_time(this, before), _money(this)],
         "found": this,
-        "before": before,
-        "answers": answers,
         "chart": _chart(this),
         "outcomes": _OUTCOMES,
         "lines": _lines(this, _CAUSES_REPORTED, linked=False),
@@ -146,25 +115,21 @@ def monthly(request: HttpRequest, *, environment: str) -> HttpResponse:
         "outage_count": len(outages),
         "outage_time": incident_time(outages, now),
     }
-    return render_page(request, "dashboard/monthly", context)
 
 
-def _tiles(
-    this: Recoveries, before: Recoveries, answers: Answering, answered_before: Answering | None
-) -> Sequence[Tile]:
-    return [
-        _alone(this, before),
-        _lost(this, before),
-        *_time(this, before),
-        _money(this),
-        _people(answers, answered_before),
-    ]
+def incidents_and_deeds(
+    environment: str, *, start: datetime, end: datetime, now: datetime
+) -> tuple[list[CapacityEventRow], list[tuple[str, int, str]]]:
+    """The incidents of a report, and what users did, the most frequent first. Two queries."""
+    since = observed_since(environment, start, now)
+    return capacity_events(environment, start=since, end=end, now=now), _deeds(environment, since, end)
 
 
 def _alone(this: Recoveries, before: Recoveries) -> Tile:
     share = "–" if this.share_alone is None else share_text(this.share_alone)
     was = f"; {share_text(before.share_alone)} before" if before.share_alone is not None else ""
     return Tile(
+        name="recovered",
         title="Auto-recovered share",
         figure=share,
         unit="",
@@ -176,6 +141,7 @@ def _alone(this: Recoveries, before: Recoveries) -> Tile:
 
 def _lost(this: Recoveries, before: Recoveries) -> Tile:
     return Tile(
+        name="lost",
         title="Failed runs",
         figure=f"{this.lost.runs:,}",
         unit="run" if this.lost.runs == 1 else "runs",
@@ -190,6 +156,7 @@ def _time(this: Recoveries, before: Recoveries) -> tuple[Tile, Tile]:
     href = reverse("runs")
     return (
         Tile(
+            name="saved",
             title="Time saved",
             figure=_hours(saved_s),
             unit="",
@@ -197,6 +164,7 @@ def _time(this: Recoveries, before: Recoveries) -> tuple[Tile, Tile]:
             href=href,
         ),
         Tile(
+            name="failed-time",
             title="Time in failed runs",
             figure=_hours(this.lost.took_s),
             unit="",
@@ -207,12 +175,15 @@ def _time(this: Recoveries, before: Recoveries) -> tuple[Tile, Tile]:
 
 
 def _money(this: Recoveries) -> Tile:
-    title, href = "Cost", reverse("runs")
+    name, title, href = "cost", "Cost", reverse("runs")
     if not this.knows_cost:
-        return Tile(title=title, figure="–", unit="", detail="no run with failures reported its cost", href=href)
+        return Tile(
+            name=name, title=title, figure="–", unit="", detail="no run with failures reported its cost", href=href
+        )
     saved = this.alone.cost_usd
     basis = f"reported by {this.costed:,} of {count_text(this.troubled, 'run')}"
     return Tile(
+        name=name,
         title=title,
         figure=_dollars(saved),
         unit="saved",
@@ -300,28 +271,6 @@ def _longest(outages: Sequence[CapacityEventRow], now: datetime) -> list[Capacit
 
 def _outage(row: CapacityEventRow, now: datetime) -> dict[str, Any]:
     return {"row": row, "whose": OWNER_WORDS[row.owner], "lasted": span_text(row.lasted(now))}
-
-
-def _month(words: str, today: date) -> tuple[date, str]:
-    """The first day of the requested month, and the error of the parameter."""
-    current = today.replace(day=1)
-    if not words:
-        return current, ""
-    try:
-        asked = datetime.strptime(words, "%Y-%m").replace(tzinfo=UTC).date()
-    except ValueError:
-        return current, f"{words!r} is not a month; use 2026-01."
-    if not _FIRST_MONTH <= asked <= current:
-        return current, f"There is no report for {asked:%B %Y}."
-    return asked, ""
-
-
-def _next(first: date) -> date:
-    return (first.replace(day=28) + timedelta(days=4)).replace(day=1)
-
-
-def _previous(first: date) -> date:
-    return (first - timedelta(days=1)).replace(day=1)
 
 
 def _midnight(day: date) -> datetime:

@@ -1,6 +1,6 @@
 """How people and agents coped, week by week: how soon questions were taken and resolved, by whom, and which were noise.
 
-The page, its CSV and whoever prints a month read the same `report_of`.
+The page, its files, the API and the message of a month read the same `report_of`.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Span:
 
     @property
     def week(self) -> date:
-        """The Monday with which it begins, in UTC."""
+        """The day with which it begins, in UTC: of whole weeks a Monday."""
         return self.start.date()
 
     @property
@@ -150,7 +150,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Whole weeks, the oldest first, the last one so far; and all of them together."""
+    """Weeks of seven days from the start, the oldest first, the last one so far; and all of them together."""
 
     environment: str
     weeks: tuple[Span, ...]
@@ -172,6 +172,16 @@ def week_with(day: date, now: datetime) -> tuple[datetime, datetime] | None:
     except OverflowError:
         return None
     return (monday, min(ends, now)) if monday <= now else None
+
+
+def month_with(day: date, now: datetime) -> tuple[datetime, datetime] | None:
+    """The calendar month (UTC) that a day lies in, as far as it has come; None for one that has not begun."""
+    try:
+        first = datetime(day.year, day.month, 1, tzinfo=UTC)
+        ends = (first + timedelta(days=31)).replace(day=1)
+    except OverflowError:
+        return None
+    return (first, min(ends, now)) if first <= now else None
 
 
 def _monday_of(moment: datetime) -> datetime:

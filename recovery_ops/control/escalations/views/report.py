@@ -1,36 +1,46 @@
-"""The report: how soon questions were taken and resolved, by whom, and what agents dealt with themselves, by week."""
+"""The report of some weeks, one week or one month: MTTA, MTTR and load of escalations, and what agents recovered."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from events import drawing
-from events.exports import csv_answer
+from events.exports import csv_answer, rows_answer
 from events.pages import render_page
+from events.recoveries.asking import recoveries, today_of
 from events.wording import count_text, share_text, span_text
 from recovery_ops.control.capacity.views.week import DAYS
+from recovery_ops.control.dashboard.views.recovered import incidents_and_deeds, recovery_parts
+from recovery_ops.control.dashboard.views.tiles import Tile
 from recovery_ops.control.escalations.durations import Times
 from recovery_ops.control.escalations.selectors.report import (
     Kept,
     Load,
     Report,
     Span,
+    month_with,
     report_of,
     week_with,
     weeks_before,
 )
 from recovery_ops.control.escalations.terms import terms_now
+from recovery_ops.control.escalations.views import report_figures
 from recovery_ops.control.escalations.views.report_charts import boxes_of, endings_of, group_lanes, hours_of, runs_of
+from recovery_ops.control.escalations.views.report_figures import lines_of
 
 CHOICES = (4, 8, 13, 26)
 _DEFAULT = 4
+_FIRST_MONTH = date(2020, 1, 1)
+_DEFINED = "#definitions-list"
+ISSUE_COLUMNS = ("operation", "category", "failed attempts", "runs it met", "of them lost")
 COLUMNS = (
     *("week", "asked", "mtta_s", "mtta_p10_s", "mtta_median_s", "mtta_p90_s"),
     *("mttr_s", "mttr_p10_s", "mttr_median_s", "mttr_p90_s"),
@@ -52,22 +62,14 @@ HOUR_COLUMNS = ("week", "weekday", "hour", "asked")
 NOISE_COLUMNS = ("week", "rank", "whose", "what", "asked", "facts", "undecided", "mttr_median_s")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """One number over all weeks, and its course."""
-
-    title: str
-    figure: str
-    detail: str
-    spark: SafeString | str = ""
-
-
 def report(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """The last weeks: figures, the weeks, who did how much, what was noise."""
+    """A range: figures, outcomes of runs, weeks, load, noise, issues, incidents and actions."""
     now = timezone.now()
     asked = _asked(request, now)
     found = report_of(environment, start=asked.start, end=asked.end, now=now)
+    parts = recovery_parts(environment, start=asked.start, end=asked.end, now=now)
     context = {
+        **parts,
         "now": now,
         "report": found,
         "groups": [
@@ -78,8 +80,8 @@ def report(request: HttpRequest, *, environment: str) -> HttpResponse:
         "asked": asked,
         "is_so_far": asked.end == now,
         "choices": CHOICES,
-        "figures": list(_figures(found)),
-        "sentence": _sentence(found, asked),
+        "tiles": [*_figures(found), *parts["tiles"]],
+        "sentence": f"{_sentence(found, asked)} {parts['sentence_of_runs']}",
         "newest_first": list(reversed(found.weeks)),
         "terms": _terms(environment),
         "hours": hours_of(found.total),
@@ -91,18 +93,27 @@ def report(request: HttpRequest, *, environment: str) -> HttpResponse:
 
 
 def report_csv(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """The weeks as CSV, the oldest first; or with `of` the load of each person, or the noise, by week.
+    """The weeks as CSV, the oldest first; or with `of` one of `TABLES`, the issues, or `all` figures.
 
     What did not happen is an empty field.
     """
     now = timezone.now()
     asked = _asked(request, now)
-    found = report_of(environment, start=asked.start, end=asked.end, now=now)
     of = request.GET.get("of", "")
-    columns, cells = TABLES.get(of, TABLES[""])
-    span = "week" if asked.weeks == 1 else f"{asked.weeks}-weeks"
-    name = "-".join(["report", *([of] if of in TABLES and of else []), f"{found.weeks[0].week}-{span}"])
-    return csv_answer(name, columns, (row for week in found.weeks for row in cells(week)))
+    if of in ("issues", "all"):
+        first, last = today_of(asked.start), today_of(asked.end - timedelta.resolution)
+        runs = recoveries(environment, first=first, last=last)
+        if of == "issues":
+            cells = ((one.operation, one.category, one.failures, one.runs, one.lost) for one in runs.causes)
+            return rows_answer(request, f"report issues {environment} {asked.name}", ISSUE_COLUMNS, cells)
+        found = report_of(environment, start=asked.start, end=asked.end, now=now)
+        incidents, deeds = incidents_and_deeds(environment, start=asked.start, end=asked.end, now=now)
+        lines = lines_of(found, runs, incidents, deeds, now)
+        return rows_answer(request, f"report {environment} {asked.name}", report_figures.COLUMNS, lines)
+    found = report_of(environment, start=asked.start, end=asked.end, now=now)
+    columns, table = TABLES.get(of, TABLES[""])
+    name = "-".join(["report", *([of] if of in TABLES and of else []), asked.name])
+    return csv_answer(name, columns, (row for week in found.weeks for row in table(week)))
 
 
 def _terms(environment: str) -> str:
@@ -120,29 +131,73 @@ def _terms(environment: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The weeks that are asked for: the last ones, or the one that begins with a Monday."""
+    """The range: the last weeks, the week of a Monday, or a month. `problem` says what was no range."""
 
     start: datetime
     end: datetime
-    weeks: int
+    weeks: int = 0
     monday: date | None = None
+    month: date | None = None
+    problem: str = ""
 
     @property
     def query(self) -> str:
         """As an address says it."""
+        if self.month is not None:
+            return f"month={self.month:%Y-%m}"
         return f"weeks={self.weeks}" if self.monday is None else f"week={self.monday}"
+
+    @property
+    def name(self) -> str:
+        """As a file's name says it."""
+        if self.month is not None:
+            return f"{self.month:%Y-%m}"
+        return f"{self.start:%Y-%m-%d}-{'week' if self.weeks == 1 else f'{self.weeks}-weeks'}"
+
+    @property
+    def words(self) -> str:
+        """`last 4 weeks`, `week from 2 November 2026`, `November 2026`."""
+        if self.month is not None:
+            return f"{self.month:%B %Y}"
+        if self.monday is not None:
+            return f"week from {self.monday.day} {self.monday:%B %Y}"
+        return f"last {self.weeks} weeks"
+
+    @property
+    def earlier(self) -> str:
+        """The month before, as an address says it; of weeks the month before that of the start's."""
+        return f"{(self.month or self.start.date()).replace(day=1) - timedelta(days=1):%Y-%m}"
+
+    @property
+    def later(self) -> str:
+        """The month after, where it has begun."""
+        after = (self.start + timedelta(days=31)).replace(day=1)
+        return f"{after:%Y-%m}" if self.month is not None and self.end >= after else ""
+
+    @property
+    def last_day(self) -> date:
+        return (self.end - timedelta.resolution).date()
 
 
 def _asked(request: HttpRequest, now: datetime) -> Asked:
-    """What is no week, or one to come, is the last weeks."""
-    with suppress(ValueError):
-        span = week_with(date.fromisoformat(request.GET.get("week", "")), now)
-        if span is not None:
-            return Asked(start=span[0], end=span[1], weeks=1, monday=span[0].date())
+    """What is no range, or one to come, is the last weeks."""
+    problem, month, week = "", request.GET.get("month", ""), request.GET.get("week", "")
+    if month:
+        with suppress(ValueError):
+            span = month_with(date.fromisoformat(f"{month}-01"), now)
+            if span is not None and span[0].date() >= _FIRST_MONTH:
+                return Asked(start=span[0], end=span[1], month=span[0].date())
+        problem = f"There is no report of {month!r}; use a month such as 2026-01."
+    if week:
+        with suppress(ValueError):
+            span = week_with(date.fromisoformat(week), now)
+            if span is not None:
+                return Asked(start=span[0], end=span[1], weeks=1, monday=span[0].date())
+        problem = f"There is no report of {week!r}; use a day such as 2026-01-31."
     given = request.GET.get("weeks", "")
     weeks = int(given) if given in {str(one) for one in CHOICES} else _DEFAULT
     start, end = weeks_before(now, weeks)
-    return Asked(start=start, end=end, weeks=weeks)
+    return Asked(start=start, end=end, weeks=weeks, problem=problem)
 
 
 def _cells(week: Span) -> list[list[str | int | float]]:
@@ -221,45 +276,39 @@ TABLES: Mapping[str, tuple[Sequence[str], Callable[[Span], list[list[str | int |
 """What `of` may say: the columns, and the rows of a week."""
 
 
-def _figures(found: Report) -> Sequence[Figure]:
+def _figures(found: Report) -> Sequence[Tile]:
+    """The figures of escalations."""
     weeks, total = found.weeks, found.total
     return [
-        Figure(
+        Tile(
+            name="opened",
             title="Escalations",
             figure=f"{total.opened:,}",
+            unit="",
             detail=f"{total.by_default:,} by default action",
+            href=reverse("escalations"),
             spark=_course([week.opened for week in weeks]),
         ),
-        _time("MTTA, p50", total.acknowledging, [week.acknowledging.median_s for week in weeks]),
-        _time("MTTR, p50", total.resolving, [week.resolving.median_s for week in weeks]),
-        _in_time("Ack SLA met", total.acknowledged_in_time, [week.acknowledged_in_time.share for week in weeks]),
-        _in_time("Resolve SLA met", total.resolved_in_time, [week.resolved_in_time.share for week in weeks]),
-        Figure(
-            title="Auto-recovered",
-            figure="–" if total.recovered_share is None else share_text(total.recovered_share),
-            detail=_recovered(total),
-            spark=_course([week.recovered_share for week in weeks]),
-        ),
+        _time("mtta", "MTTA, p50", total.acknowledging, [week.acknowledging.median_s for week in weeks]),
+        _time("mttr", "MTTR, p50", total.resolving, [week.resolving.median_s for week in weeks]),
+        _in_time("ack", "Ack SLA met", total.acknowledged_in_time, [one.acknowledged_in_time.share for one in weeks]),
+        _in_time("resolve", "Resolve SLA met", total.resolved_in_time, [one.resolved_in_time.share for one in weeks]),
     ]
 
 
-def _time(title: str, times: Times, course: Sequence[float | None]) -> Figure:
+def _time(name: str, title: str, times: Times, course: Sequence[float | None]) -> Tile:
     if times.mean_s is None or times.median_s is None or times.p90_s is None:
-        return Figure(title=title, figure="–", detail="no data")
-    detail = f"p90 {span_text(times.p90_s)}, mean {span_text(times.mean_s)}"
-    return Figure(title=title, figure=span_text(times.median_s), detail=detail, spark=_course(course))
+        figure, detail = "–", "no data"
+    else:
+        figure = span_text(times.median_s)
+        detail = f"p90 {span_text(times.p90_s)}, mean {span_text(times.mean_s)}, of {times.count:,}"
+    return Tile(name=name, title=title, figure=figure, unit="", detail=detail, href=_DEFINED, spark=_course(course))
 
 
-def _recovered(total: Span) -> str:
-    if not total.troubled:
-        return "no runs with failures"
-    return f"{total.alone:,} of {count_text(total.troubled, 'run')} with failures; {total.lost:,} failed"
-
-
-def _in_time(title: str, kept: Kept, course: Sequence[float | None]) -> Figure:
+def _in_time(name: str, title: str, kept: Kept, course: Sequence[float | None]) -> Tile:
     figure = "–" if kept.share is None else share_text(kept.share)
     detail = f"{kept.kept:,} of {kept.of:,} due" if kept.of else "none due"
-    return Figure(title=title, figure=figure, detail=detail, spark=_course(course))
+    return Tile(name=name, title=title, figure=figure, unit="", detail=detail, href=_DEFINED, spark=_course(course))
 
 
 def _course(values: Sequence[float | None]) -> SafeString | str:
@@ -267,9 +316,7 @@ def _course(values: Sequence[float | None]) -> SafeString | str:
 
 
 def _sentence(found: Report, of: Asked) -> str:
-    total, since = found.total, f"Since {found.weeks[0].week.day} {found.weeks[0].week:%B}"
-    if of.monday is not None:
-        since = f"In the week from {of.monday.day} {of.monday:%B %Y}"
+    total, when = found.total, f"{of.words[:1].upper()}{of.words[1:]}"
     if not total.opened:
         asked = "no escalations"
     else:
@@ -277,4 +324,4 @@ def _sentence(found: Report, of: Asked) -> str:
         share = "" if taken.share is None else f"; ack SLA met for {share_text(taken.share)} of {taken.of:,} due"
         asked = f"{count_text(total.opened, 'escalation')}{share}"
     missing = " Partial: the oldest escalations are not included." if found.is_partial else ""
-    return f"{since}, {asked}.{missing}"
+    return f"{when}: {asked}.{missing}"

@@ -38,7 +38,7 @@ def found(look: Look) -> Iterator[Occurrence]:
         at=ended,
         title=f"Report of {began:%B %Y}: {count_text(total.opened, 'escalation')}",
         text=" ".join(_sentences(total)),
-        path=f"{reverse('monthly-report')}?month={began:%Y-%m}",
+        path=f"{reverse('report')}?month={began:%Y-%m}",
         triggers=frozenset({MONTHLY_REPORT}),
     )
 
