@@ -100,7 +100,7 @@ def policy() -> str:
     return page(
         "Policy settings",
         "A policy is one JSON document per environment. The console edits it, and agents apply it while they run "
-        "([policies](../operate/policies-and-breakers.md#policies)). Its JSON Schema is at `/api/v1/policy/schema`.",
+        "([policies](../operate/policies-and-breakers.md#policies)). Its JSON Schema is at `/api/v1/policies/schema`.",
         "## Sections\n\n"
         + table(("section", "content"), ((f"`{name}`", _described(one)) for name, one in sections.items())),
         "## Settings of an operation\n\nIn `defaults`, by kind of operation, and in the `settings` of a rule. For each "

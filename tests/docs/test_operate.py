@@ -40,6 +40,14 @@ def addresses() -> set[str]:
     return set(re.findall(r"`(?:GET |POST |PUT )?(/(?:api/v1|docs/api|metrics|wallboard|v1/opamp)[\w./-]*)", ALL))
 
 
+def is_address(address: str) -> bool:
+    """Whether a page or an operation has this URL. The route without a name answers 404 for the rest of the API."""
+    try:
+        return resolve(address).url_name is not None
+    except Resolver404:
+        return False
+
+
 def metrics() -> set[str]:
     return set(re.findall(r"`(recovery_ops_[a-z_]+)`", ALL))
 
@@ -67,12 +75,12 @@ def test_unknown_operator_option_is_noticed() -> None:
 
 @pytest.mark.parametrize("address", sorted(addresses()))
 def test_address_of_the_console_exists(address: str) -> None:
-    resolve(address)
+    assert is_address(address)
 
 
-def test_unknown_address_is_noticed() -> None:
-    with pytest.raises(Resolver404):
-        resolve("/api/v2/policies")
+@pytest.mark.parametrize("address", ["/api/v2/policies", "/api/v1/policy/schema"])
+def test_unknown_address_is_noticed(address: str) -> None:
+    assert not is_address(address)
 
 
 def test_named_variables_are_declared() -> None:

@@ -14,6 +14,7 @@ from recovery_ops.control.api_docs.summaries import SUMMARIES
 from recovery_ops.runtime.identity import VARIABLES
 from recovery_ops.server.variables import PREFIX, SECTIONS
 from tests.docs import reference
+from tests.docs.test_operate import is_address
 from tests.support.guide import LINK, anchors, snippets
 from tests.support.processes import ROOT
 
@@ -27,6 +28,15 @@ LONGEST_SUMMARY = 60
 @pytest.mark.parametrize("name", reference.PAGES)
 def test_page_is_what_the_code_makes(name: str) -> None:
     assert (reference.FOLDER / f"{name}.md").read_text() == reference.PAGES[name](), f"run {reference.COMMAND}"
+
+
+def test_named_urls_of_the_console_exist() -> None:
+    pages = {name: (reference.FOLDER / f"{name}.md").read_text() for name in reference.PAGES}
+    found = {
+        url for text in pages.values() for url in re.findall(r"`(?:GET )?(/(?:api/v1/|docs/|metrics)[\w./-]*)`", text)
+    }
+    assert found
+    assert {url for url in found if not is_address(url)} == set()
 
 
 def test_folder_has_no_other_pages() -> None:
