@@ -207,7 +207,7 @@ VERBS: dict[str, str] = {
     "demonstration.remove": "api-demonstration-remove",
     "annotation.add": "api-annotations",
     "instance.label": "api-fleet-labels",
-    **dict.fromkeys(("instance.retire", "instance.restore"), "api-fleet-instances"),
+    **dict.fromkeys(("instance.retire", "instance.restore", "instance.offer"), "api-fleet-instances"),
     **{f"annotation.{verb}": f"api-annotation-{verb}" for verb in ("end", "remove")},
     "chain.remove": "api-chain",
 }

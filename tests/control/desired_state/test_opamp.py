@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -28,6 +29,7 @@ from events import keys
 from events.models import Agent, Fact, SettingsInForce
 from recovery_ops.asgi import application
 from recovery_ops.control.agents.effective_settings import UNCOMPARED, InForce, Why
+from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.desired_state import document as desired
 from recovery_ops.control.desired_state import status as standing
 from recovery_ops.control.desired_state.document import read
@@ -38,6 +40,7 @@ from recovery_ops.control.policies.services import proposals
 from recovery_ops.control.policies.services import rollouts as rollouts_services
 from tests.support.actions import asked, trip
 from tests.support.engines import store
+from tests.support.html import Shown
 from tests.support.otlp_server import served
 from tests.support.pages import signed_in, text_of
 from tests.support.processes import eventually
@@ -177,6 +180,26 @@ def test_failed_document_is_not_offered_again(url: str, key: str) -> None:
     assert offered(third)["revision"] == 2
     stock.say(third.remote_config.config_hash, APPLIED)
     assert [len(one.failed_hashes) for one in OpampAgent.objects.all()] == [1]
+
+
+def test_failed_document_is_offered_again_when_somebody_says_so(url: str, key: str) -> None:
+    stock = Stock(url, key)
+    stock.say(stock.connect().remote_config.config_hash, APPLIED)
+    agent = Agent.objects.get()
+    operator, page = signed_in(Role.OPERATOR), f"/agents/settings?service={agent.service}&instance={agent.instance}"
+    offer, form = "/agents/act/offer", {"agent": agent.pk, "reason": "The client was mended.", "key": "k"}
+    address = f"{offer}?agent={agent.pk}&back={quote(page, safe='')}"
+    assert address not in Shown(operator.get(page)).links
+    assert operator.post(offer, form).status_code == 422, "it rejected nothing"
+    trip(ahead=True)
+    rejected = stock.beat().remote_config.config_hash
+    assert not stock.say(rejected, FAILED, "not mine").HasField("remote_config")
+    assert address in Shown(operator.get(page)).links
+    assert signed_in(Role.RESPONDER, "rita").post(offer, form).status_code == 403
+    assert operator.post(offer, form | {"key": "k-2"}).status_code == 303
+    assert stock.beat().remote_config.config_hash == rejected
+    stock.say(rejected, APPLIED)
+    assert not stock.beat().HasField("remote_config")
 
 
 def test_why_a_client_refused_stands_on_its_own_page_and_on_that_of_the_rollout(url: str, key: str) -> None:

@@ -73,10 +73,11 @@ class Instance(ApiView):
 
 
 class Instances(ApiView):
-    """`POST /api/v1/fleet/instances`: one `verb` (label, retire, restore) for each of `instances`, independently.
+    """`POST /api/v1/fleet/instances`: one `verb` for each of `instances`, independently: label, retire, restore, offer.
 
     Each is an object with `service` and `instance`. `labels` belong to the verb `label`; a minus before a label removes
-    it. The answer has a result for each: `done`, or the `problem` of this one only.
+    it. `offer` gives an OpAMP client again what it could not apply. The answer has a result for each: `done`, or the
+    `problem` of this one only.
     """
 
     takes = {

@@ -52,6 +52,10 @@ WORDS = {
         title="Retire",
         lead="A retired instance is not unreachable, and no change waits for it. Its next report restores it.",
     ),
+    "offer": Wording(
+        title="Offer again",
+        lead="The client receives the policy that it rejected with its next message.",
+    ),
     "restore": Wording(title="Restore", lead="The instance is unreachable until it reports, for 24 hours at most."),
 }
 

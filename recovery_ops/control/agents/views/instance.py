@@ -21,7 +21,7 @@ from recovery_ops.control.agents.pause_status import Pauses
 from recovery_ops.control.agents.services.labels import labels_of
 from recovery_ops.control.agents.views.runs import at_work
 from recovery_ops.control.agents.views.states import states_figure
-from recovery_ops.control.desired_state.opamp.agents import is_client
+from recovery_ops.control.desired_state.opamp.agents import has_failed, is_client
 from recovery_ops.control.desired_state.propagation import note_of
 from recovery_ops.control.desired_state.status import Standing
 
@@ -57,6 +57,7 @@ def agent_settings(request: HttpRequest, *, environment: str) -> HttpResponse:
         "found": found,
         "went_back": _went_back(revisions),
         "agent": agent,
+        "is_offerable": is_opamp and has_failed(environment, service, instance),
         "note": note_of(found.status, agent, found.revision) if found.status != "applied" else "",
         "differing": differing[:MOST_DIFFERENT],
         "more": max(0, len(differing) - MOST_DIFFERENT),

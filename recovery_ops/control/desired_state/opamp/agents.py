@@ -108,6 +108,20 @@ def is_client(environment: str, service: str, instance: str) -> bool:
     return OpampAgent.objects.filter(environment=environment, service=service, instance=instance).exists()
 
 
+def has_failed(environment: str, service: str, instance: str) -> bool:
+    """Whether this instance could not apply a document over OpAMP, which is not offered again for that. One query."""
+    held = OpampAgent.objects.filter(environment=environment, service=service, instance=instance)
+    return held.exclude(failed_hashes=[]).exists()
+
+
+def forget_failures(environment: str, service: str, instance: str) -> list[str]:
+    """Take back what this instance could not apply, so that it is offered with its next message; the hashes."""
+    held = OpampAgent.objects.select_for_update().filter(environment=environment, service=service, instance=instance)
+    hashes = [one for agent in held for one in agent.failed_hashes]
+    held.update(failed_hashes=[], reported_hash="")
+    return hashes
+
+
 def _is_room(environment: str, now: datetime) -> bool:
     agents = OpampAgent.objects.filter(environment=environment)
     agents.filter(seen_at__lt=now - FORGOTTEN_AFTER).delete()
