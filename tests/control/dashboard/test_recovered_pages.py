@@ -117,6 +117,7 @@ def test_nothing_read_is_said() -> None:
     answer = signed_in().get("/?over=7d")
     found, money = answer.context["found"], answer.context["tiles"][4]
     assert (found.read_at, found.knows_cost, money.figure) == (None, False, "–")
+    assert [tile.figure for tile in answer.context["tiles"][:4]] == ["–"] * 4
     assert Shown(answer).values("empty") == ["unread", "unread"]
 
 

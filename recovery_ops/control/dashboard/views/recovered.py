@@ -143,7 +143,7 @@ def _lost(this: Recoveries, before: Recoveries) -> Tile:
     return Tile(
         name="lost",
         title="Failed runs",
-        figure=f"{this.lost.runs:,}",
+        figure="–" if this.read_at is None else f"{this.lost.runs:,}",
         unit="run" if this.lost.runs == 1 else "runs",
         detail=f"of {this.runs:,} ended runs{_was(before, f'{before.lost.runs:,}')}",
         href=f"{reverse('runs')}?show=failed",
@@ -158,7 +158,7 @@ def _time(this: Recoveries, before: Recoveries) -> tuple[Tile, Tile]:
         Tile(
             name="saved",
             title="Time saved",
-            figure=_hours(saved_s),
+            figure="–" if this.read_at is None else _hours(saved_s),
             unit="",
             detail=f"duration of auto-recovered runs{_was(before, _hours(saved_before_s))}",
             href=href,
@@ -166,7 +166,7 @@ def _time(this: Recoveries, before: Recoveries) -> tuple[Tile, Tile]:
         Tile(
             name="failed-time",
             title="Time in failed runs",
-            figure=_hours(this.lost.took_s),
+            figure="–" if this.read_at is None else _hours(this.lost.took_s),
             unit="",
             detail=f"duration of failed runs{_was(before, _hours(before.lost.took_s))}",
             href=href,
