@@ -29,7 +29,7 @@ def add_words(verbs: Any) -> None:
     words = feedback.add_subparsers(dest="word", required=True)
     add_paging(words.add_parser("list", help="newest entries"))
     say = words.add_parser("say", help="report a wrong reaction")
-    say.add_argument("operation")
+    say.add_argument("operation", help="name of the operation")
     wanted = ", ".join(f"{want}: {WORDS[want]}" for want in Want)
     say.add_argument("--want", required=True, choices=list(Want), metavar="WANT", help=wanted)
     for part in ("service", "run", "fingerprint"):

@@ -48,18 +48,18 @@ def add_words(verbs: Any) -> None:
     for name, brief in _BREAKERS:
         breakers.add_argument(f"--{name}", help=brief)
     label = verbs.add_parser("label", help="add or remove labels of an instance")
-    label.add_argument("service")
-    label.add_argument("instance")
+    label.add_argument("service", help="name of the service")
+    label.add_argument("instance", help="name of the instance")
     label.add_argument("--labels", required=True, help="separated by commas; a minus removes a label")
     label.add_argument("--reason", help="recorded in the audit log (default: done on the command line)")
     label.add_argument("--dry-run", action="store_true", help="check; change nothing")
     add_paging(verbs.add_parser("overrides", help="active and scheduled overrides"))
     explain = verbs.add_parser("explain", help="override and policy rule that win, and the reason")
-    explain.add_argument("operation")
+    explain.add_argument("operation", help="name of the operation")
     for part in _PLACE:
         explain.add_argument(f"--{part}", help=f"only this {part}")
     simulate = verbs.add_parser("simulate", help="openings of a breaker in the last 24 h under other thresholds")
-    simulate.add_argument("breaker")
+    simulate.add_argument("breaker", help="name of the breaker")
     for limit, brief in _LIMITS:
         simulate.add_argument(f"--{limit.replace('_', '-')}", dest=limit, help=brief)
     for verb, brief in (

@@ -12,8 +12,8 @@ from recovery_ops.cli.words import DONE, Asking, Say
 def add_words(verbs: Any) -> None:
     """The verb `settings`."""
     words = verbs.add_parser("settings", help="effective and desired settings of an instance")
-    words.add_argument("service")
-    words.add_argument("instance")
+    words.add_argument("service", help="name of the service")
+    words.add_argument("instance", help="name of the instance")
     words.add_argument("--operation", help="only this operation; empty: the process")
     words.add_argument("--all", action="store_true", help="also settings without a difference")
 

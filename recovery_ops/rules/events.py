@@ -37,7 +37,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureClassified(Event):
-    """An attempt failed and we know what the failure is. Always emitted before anything is done about it."""
+    """An attempt failed. Recorded after its classification and before the next recovery step."""
 
     is_observation: ClassVar[bool] = True
     category: Category
@@ -73,7 +73,7 @@ class FailureClassified(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryScheduled(Event):
-    """The call is made again as `attempt`, 2 for the first retry. `max_retries` is None in persistent mode."""
+    """A retry is planned, with the number `attempt` (2 for the first retry)."""
 
     attempt: int
     delay_s: float
@@ -98,7 +98,7 @@ class AttemptSucceeded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Event):
-    """An agent took on a task."""
+    """A run started: one task of the agent."""
 
     is_observation: ClassVar[bool] = True
     name: str = ""
@@ -106,7 +106,7 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(Event):
-    """The task ended, well or badly."""
+    """A run ended."""
 
     is_observation: ClassVar[bool] = True
     status: RunStatus
@@ -123,7 +123,7 @@ class RunFinished(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateClosed(Event):
-    """No call of this operation, or none with this key, is made in this process for a time."""
+    """A gate closed: for a time this process delays or rejects calls of the operation, or with one key."""
 
     wait_s: float
     category: Category
@@ -132,7 +132,7 @@ class GateClosed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOpened(Event):
-    """The time of a closed gate has passed."""
+    """A gate opened: its time has passed."""
 
     closed_s: float
     category: Category | None = None
@@ -150,7 +150,7 @@ class GuardTripped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionDenied(Event):
-    """Our own check said no before the call was made. Not a failure."""
+    """A permission check of the agent denied a call before it was made. Not a failure."""
 
     reason: str
     consecutive: int = 1
@@ -159,7 +159,7 @@ class PermissionDenied(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookFailed(Event):
-    """A hook of the caller raised; the runtime went on without it."""
+    """A hook of the agent's code raised; the runtime continued without it."""
 
     is_observation: ClassVar[bool] = True
     hook: str
@@ -169,7 +169,7 @@ class HookFailed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerStateChanged(Event):
-    """A breaker of this instance moved, with the evidence at the moment of the change."""
+    """The state of a breaker of this instance changed."""
 
     breaker: str
     state: State
@@ -188,9 +188,9 @@ class BreakerStateChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerRejected(Event):
-    """Calls that were not made, summed over about a second.
+    """Rejected calls, counted over about a second.
 
-    `reason`: `breaker`, `override`, `gate`, `shed`, `stopped_by_operator`; `not_enforced` where an override lets pass.
+    `reason`: `breaker`, `override`, `gate`, `shed`, `stopped_by_operator`; `not_enforced` for permitted calls.
     """
 
     breaker: str
@@ -202,7 +202,7 @@ class BreakerRejected(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FallbackActivated(Event):
-    """An alternative answered instead of the operation."""
+    """A fallback answered instead of the operation."""
 
     fallback: str
     level: int
@@ -215,7 +215,7 @@ class FallbackActivated(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFallback(Event):
-    """The chain switched to another model."""
+    """The call switched to another model."""
 
     from_model: str
     to_model: str
@@ -226,7 +226,7 @@ class ModelFallback(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DegradationStarted(Event):
-    """A capability is reduced from here on; `kind` is `fallback`, `feature`, `withdrawn` or `model`."""
+    """A degradation started; `kind` is `fallback`, `feature`, `withdrawn` or `model`."""
 
     kind: str
     reason: str
@@ -237,7 +237,7 @@ class DegradationStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DegradationEnded(Event):
-    """The capability is whole again."""
+    """A degradation ended."""
 
     kind: str
     duration_s: float
@@ -248,7 +248,7 @@ class DegradationEnded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exhausted(Event):
-    """Every rung was climbed and none held."""
+    """All recovery steps of a call failed."""
 
     reason: StopReason
     attempts: int
@@ -261,7 +261,7 @@ class Exhausted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Escalated(Event):
-    """A person is asked. `proposal` is what is to be done if it is approved."""
+    """An escalation was opened. `proposal` is the action after an approval."""
 
     queue: str
     reason: str
@@ -275,7 +275,7 @@ class Escalated(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompensationFinished(Event):
-    """What the playbook did about a failure, and how it ended."""
+    """A compensation of the playbook ended."""
 
     compensation: Compensation
     outcome: CompensationOutcome
@@ -286,7 +286,7 @@ class CompensationFinished(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReversalRefused(Event):
-    """Nothing was undone, and why."""
+    """A reversal was refused."""
 
     reason: str
     action_id: str | None = None
@@ -294,7 +294,7 @@ class ReversalRefused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetWarned(Event):
-    """Failures in a row, or repeated calls, reached their warning: the model is told to change its approach."""
+    """Consecutive failures or repeated calls reached their warning limit; the model gets a warning."""
 
     budget: str
     spent: int
@@ -303,7 +303,7 @@ class BudgetWarned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetExhausted(Event):
-    """An error budget is spent."""
+    """The error budget of a run is exhausted."""
 
     budget: str
     spent: int
@@ -312,7 +312,7 @@ class BudgetExhausted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendCapReached(Event):
-    """A model call was not made, because an account has reached its spend cap."""
+    """A model call was rejected, because an account has reached its spend cap."""
 
     account: str
     measure: str
@@ -324,7 +324,7 @@ class SpendCapReached(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStopped(Event):
-    """The run was ended in code; the model gets no turn."""
+    """The runtime ended a run; the model gets no further turn."""
 
     reason: str
     category: Category | None = None
@@ -333,7 +333,7 @@ class RunStopped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSaved(Event):
-    """A step's result is on disk."""
+    """The result of a workflow step was stored."""
 
     is_observation: ClassVar[bool] = True
     workflow: str
@@ -344,7 +344,7 @@ class CheckpointSaved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRestored(Event):
-    """A finished step was not run again."""
+    """The stored result of a finished workflow step was used."""
 
     is_observation: ClassVar[bool] = True
     workflow: str
@@ -354,7 +354,7 @@ class CheckpointRestored(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolErrorReturned(Event):
-    """The model was given an error as a tool's result."""
+    """The model received an error as the result of a tool."""
 
     tool: str
     category: Category | None = None
@@ -364,7 +364,7 @@ class ToolErrorReturned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitHeartbeat(Event):
-    """A long wait goes on."""
+    """A call still waits; sent during long waits."""
 
     waited_s: float
     remaining_s: float
@@ -373,7 +373,7 @@ class WaitHeartbeat(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredStateApplied(Event):
-    """The instance now obeys this revision of the desired state."""
+    """The instance has applied a revision of the desired state."""
 
     is_observation: ClassVar[bool] = True
     revision: int
@@ -383,7 +383,7 @@ class DesiredStateApplied(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredStateRejected(Event):
-    """The instance refused a revision and keeps the one it had."""
+    """The instance rejected a revision and keeps the one before."""
 
     is_observation: ClassVar[bool] = True
     revision: int
@@ -394,7 +394,7 @@ class DesiredStateRejected(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsInForce(Event):
-    """The settings that hold for an operation, or without one for the whole process, all of them. Told on change."""
+    """All effective settings of an operation, or of the process if no operation is named. Sent after a change."""
 
     is_observation: ClassVar[bool] = True
     revision: int
@@ -413,7 +413,7 @@ class SettingsInForce(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsCounted(Event):
-    """The denominators of one operation and source, about each ten seconds. Counts are of this interval alone."""
+    """Counts of calls and attempts of one operation and source, in an interval of about ten seconds."""
 
     is_observation: ClassVar[bool] = True
     interval_s: float
@@ -440,7 +440,7 @@ class CallsCounted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceHeartbeat(Event):
-    """The instance lives, what it obeys, and how its outbox stands."""
+    """Heartbeat of an instance: status, applied revision, outbox."""
 
     is_observation: ClassVar[bool] = True
     interval_s: float

@@ -20,153 +20,153 @@ from recovery_ops.rules.events import (
 from recovery_ops.wire import event_examples, names
 
 COMMON: dict[str, str] = {
-    names.UID: "Idempotency key, a UUIDv7. A record that comes again with the same key is dropped silently. Of one"
-    " without, all it says and its moment are the key: equal ones are one event, and the answer says so",
-    names.SEQUENCE_NUMBER: "Rises by one for each record of an instance",
-    names.OPERATION: "The guarded capability: a tool, a model, a service",
-    names.QUERY_SOURCE: "Who is waiting: `main_agent`, `user_request`, `titles` …",
-    names.IS_FOREGROUND: "Whether the policy lists that source as foreground",
-    names.POLICY_VERSION: "Which policy decided",
-    names.RUN: "The run: one task of the agent",
-    names.DERIVED_FROM: "Only on events that the console derived: `span`, `span_event`, `log_record`",
+    names.UID: "Id of the record, a UUIDv7. A repeated id is dropped silently. A record without an id is identified by"
+    " its content and time; the answer then counts duplicates",
+    names.SEQUENCE_NUMBER: "Increases by one with each record of an instance",
+    names.OPERATION: "The guarded operation: a tool, a model, a service",
+    names.QUERY_SOURCE: "The source of the call: `main_agent`, `user_request`, `titles` …",
+    names.IS_FOREGROUND: "Whether the source is foreground by the policy",
+    names.POLICY_VERSION: "Version of the policy behind the decision",
+    names.RUN: "Id of the run: one task of the agent",
+    names.DERIVED_FROM: "Only on derived events: `span`, `span_event`, `log_record`",
 }
 
 BRIEFS: dict[str, str] = {
     "account": "The account: `run:<id>`, `source:<name>:<day>` or `day:<day>`, days in UTC",
-    "action": "What follows: `cheaper_model`, `park` or `ask`",
-    "action_id": "The action that was not undone",
-    "adjustment": "What is changed about the request first",
-    "attempt": "1 is the first",
-    "attempts": "Attempts made",
-    "breaker": "The breaker: the operation's name unless a shared backend is declared",
-    "breakers_open": "Breakers of this instance that refuse calls",
-    "broken_stream": "A stream broke after its first token had reached the caller: what the caller allows then",
-    "budget": "Which budget",
-    "call_id": "The model's id of the tool call",
-    "calls": "Logical calls, or calls in the window or interval",
-    "cap_raises": "How often a person raised the cap of an account, by account",
-    "category": "What the failure is",
-    "clamped": "What local ceilings did not allow",
-    "closed_s": "How long the gate was closed, in s",
-    "compensation": "What the playbook did",
+    "action": "The consequence: `cheaper_model`, `park` or `ask`",
+    "action_id": "Id of the action that was not reversed",
+    "adjustment": "Change of the request for the retry",
+    "attempt": "Number of the attempt; the first is 1",
+    "attempts": "Number of attempts",
+    "breaker": "The breaker; it has the name of the operation unless a shared backend is declared",
+    "breakers_open": "Breakers of the instance that reject calls",
+    "broken_stream": "For a stream that broke after the caller received its first token: the permitted reaction",
+    "budget": "The budget: `errors` or `repeated_calls`",
+    "call_id": "Id that the model gave the tool call",
+    "calls": "Calls (not attempts), or calls in the window",
+    "cap_raises": "Number of times that a user raised the cap, by account",
+    "category": "Category of the failure",
+    "clamped": "Settings that a local limit reduced",
+    "closed_s": "Time for which the gate was closed, in s",
+    "compensation": "Action of the playbook",
     "config_hash": "SHA-256 of the desired state",
-    "consecutive": "How many in a row",
-    "cost_usd": "What the run cost, in US dollars",
-    "count": "How many",
-    "data_age_s": "How old the fallback's data may be, in s",
-    "deadline_s": "How long a person has to answer, in s",
-    "proposal": "What is to be done if it is approved; whoever decides may change it",
-    "default_action": "What happens if nobody answers",
-    "degraded": "Degradations begun",
-    "delay_s": "How long the retry waits, in s",
-    "delay_source": "Who said so",
-    "duration_s": "How long it took, in s",
-    "error_code": "The most specific structured code of the error, where it has one",
-    "error_type": "Of low cardinality, as OpenTelemetry defines it",
-    "escalation_id": "The question's id",
-    "credential": "The label of the key: that the attempt used or will use, or that rests; never the key itself",
-    "evidence": "What kind of evidence told the category",
-    "exception_type": "The exception's qualified name",
-    "exhausted": "Calls that no rung could save",
-    "failure_rate": "Share of failed calls in the window",
+    "consecutive": "Number in a row",
+    "cost_usd": "Cost of the run, in US dollars",
+    "count": "Number",
+    "data_age_s": "Greatest age of the fallback's data, in s",
+    "deadline_s": "Time to the deadline of the answer, in s",
+    "proposal": "The proposed action; the user who decides may change it",
+    "default_action": "Answer at the deadline if no user answers",
+    "degraded": "Number of degradations that started",
+    "delay_s": "Delay of the retry, in s",
+    "delay_source": "Source of the delay: the backoff, or the server",
+    "duration_s": "Duration, in s",
+    "error_code": "The most specific structured code of the error",
+    "error_type": "`error.type` as OpenTelemetry defines it, of low cardinality",
+    "escalation_id": "Id of the escalation",
+    "credential": "Label of the vendor's key; never the key itself",
+    "evidence": "Kind of evidence for the category",
+    "exception_type": "Qualified name of the exception",
+    "exhausted": "Calls without a successful recovery step",
+    "failure_rate": "Share of failed calls in the window, 0 to 1",
     "failures": "Failed calls in the window; in `calls_counted` a map of category to count",
-    "fallback": "Who answered instead",
-    "fallbacks": "Answers given by fallbacks",
-    "fingerprint": "Groups failures of one cause",
-    "from_model": "The model that was asked first",
-    "from_name": "What is reduced",
-    "guard": "Which guard of the run",
-    "held": "What a local ceiling holds back, by setting: the value without it",
-    "hook": "Which hook of the caller",
-    "in_code": "What the developer said at the guard; for a process, its local ceilings",
-    "in_flight": "Calls under way",
-    "input_tokens": "Tokens sent",
-    "instead_of": "The category without that rule",
-    "inner_retries": "Retries that the client made by itself in this attempt, where its error says so",
-    "interval_s": "The interval, in s",
-    "kept_revision": "The revision that still holds",
-    "kind": "`fallback`, `withdrawn` or `model`",
-    "last_category": "The failure that came last",
+    "fallback": "Name of the fallback",
+    "fallbacks": "Calls that a fallback answered",
+    "fingerprint": "Digest by which failures are grouped into issues",
+    "from_model": "The model before",
+    "from_name": "The degraded capability",
+    "guard": "The run limit: `tool_failures`, `turns`, `permission_denials`, `compaction_failures`, `repeated_calls`",
+    "held": "Settings that a local limit overrides, with the values that would apply without it",
+    "hook": "Name of the hook",
+    "in_code": "Settings in the code of the guard; for a process, its local limits",
+    "in_flight": "Calls in flight",
+    "input_tokens": "Input tokens",
+    "instead_of": "Category without the classification rule",
+    "inner_retries": "Retries by the vendor's client within this attempt, if the error states them",
+    "interval_s": "Length of the interval, in s",
+    "kept_revision": "Revision that still applies",
+    "kind": "`fallback`, `feature`, `withdrawn` or `model`",
+    "last_category": "Category of the last failure",
     "latency_bounds_s": "Upper bounds of the histogram's buckets, in s",
-    "latency_counts": "Successful attempts in each bucket, where the operation has a deadline",
-    "level": "1 is the first fallback",
+    "latency_counts": "Successful attempts in each bucket, for operations with a deadline",
+    "level": "Number of the fallback; the first is 1",
     "limit": "The limit",
-    "limit_tokens": "The context limit",
-    "max_retries": "The limit of retries; absent in persistent mode",
-    "max_tokens": "What is left for the answer",
-    "measure": "What is limited: `calls`, `tokens` or `cost_usd`",
+    "limit_tokens": "Context limit of the model, in tokens",
+    "max_retries": "Limit of retries; absent in persistent mode",
+    "max_tokens": "Limit of output tokens for the retry",
+    "measure": "Measure of the cap: `calls`, `tokens` or `cost_usd`",
     "message": "Masked, one line, at most 1 kB",
     "model": "The model",
-    "name": "What the run is called",
+    "name": "Name of the run",
     "operation": "The operation",
-    "operation_kind": "Which defaults it has: `operation`, `model`, `tool` …",
-    "outbox_dropped": "Events this instance lost",
-    "outbox_pending": "Events not yet delivered",
-    "outcome": "How the compensation ended",
-    "output_tokens": "Tokens received",
-    "override_id": "The operator's override behind the change",
-    "previous_state": "Where it came from",
+    "operation_kind": "Kind of the operation, which has its own defaults: `operation`, `model`, `tool` …",
+    "outbox_dropped": "Events that the instance has dropped",
+    "outbox_pending": "Events that are not sent yet",
+    "outcome": "Outcome of the compensation",
+    "output_tokens": "Output tokens",
+    "override_id": "Id of the operator's override that caused the change",
+    "previous_state": "State before",
     "provider": "The provider",
-    "queue": "Who is asked",
-    "reason": "Why, as a word of the rules",
-    "region": "Where what answers the calls stands; absent, the resource's",
-    "rejected": "Calls that were not made",
-    "remaining_quota": "What the vendor says is left, by name",
-    "remaining_s": "How long the wait still is, in s",
-    "repeated_calls": "The most calls of one tool with the same arguments and the same result, where above 1",
-    "request_id": "The vendor's id of the request",
-    "retries": "Retries",
-    "retry_after_s": "What the server asked for, in s",
-    "retry_in_s": "When trying again may help, in s",
-    "retryable": "Whether it may be retried at all",
-    "revision": "The desired state's revision",
-    "rule": "The rule of the policy's `classification` that said the category",
-    "rungs": "The rungs that were climbed",
-    "runs_in_flight": "Runs under way",
-    "schema_version": "The newest document this instance understands",
-    "settings": "Every setting that holds, by name; at most 200, masked",
-    "settings_version": "The shape of the table",
+    "queue": "Queue of the escalation",
+    "reason": "Reason, as a code",
+    "region": "Region of the backend; if absent, that of the resource",
+    "rejected": "Rejected calls",
+    "remaining_quota": "Remaining quota as the vendor reports it, by name",
+    "remaining_s": "Rest of the wait, in s",
+    "repeated_calls": "Largest number of calls of one tool with the same arguments and result, if above 1",
+    "request_id": "Id that the vendor gave the request",
+    "retries": "Number of retries",
+    "retry_after_s": "`Retry-After` of the server, in s",
+    "retry_in_s": "Time until a new attempt may succeed, in s",
+    "retryable": "Whether a retry is permitted",
+    "revision": "Revision of the desired state",
+    "rule": "Name of the classification rule of the policy that matched",
+    "rungs": "The recovery steps that were tried",
+    "runs_in_flight": "Runs in flight",
+    "schema_version": "Newest version of the desired state that the instance can read",
+    "settings": "All effective settings by name; at most 200, masked",
+    "settings_version": "Version of the format of `settings`",
     "size_bytes": "Size, in bytes",
-    "spend_ledger": "The ledger of its spend accounts, shared by the processes of one service on one machine",
-    "spent": "What is spent",
-    "spent_calls": "Model calls by spend account, in all: accounts of today and of runs under way",
-    "spent_cost_usd": "Dollars by spend account, in all",
-    "spent_tokens": "Tokens by spend account, in and out, in all",
-    "state": "Where it is now",
-    "status": "How it stands or ended",
-    "status_code": "The HTTP status",
+    "spend_ledger": "Id of the ledger of spend accounts, which the processes of a service on one machine share",
+    "spent": "Spent amount",
+    "spent_calls": "Total model calls by account, for accounts of today and of runs in flight",
+    "spent_cost_usd": "Total US dollars by account",
+    "spent_tokens": "Total input and output tokens by account",
+    "state": "State after",
+    "status": "Status",
+    "status_code": "HTTP status",
     "step": "The step",
     "successes": "Successful attempts",
-    "successes_since_failure": "Successes between this failure and the one before",
-    "takes_new_work": "Whether it begins new runs; absent, it does not tell",
-    "takes_retries": "Whether it begins a run again when an operator asks for that; absent, it does not tell",
-    "threshold": "The limit that was reached",
-    "to_model": "The model that is asked now",
-    "to_name": "What answers instead",
+    "successes_since_failure": "Successes since the previous failure",
+    "takes_new_work": "Whether the instance starts new runs; absent if unknown",
+    "takes_retries": "Whether the instance can retry runs on request; absent if unknown",
+    "threshold": "The threshold that was reached",
+    "to_model": "The model after",
+    "to_name": "The replacement",
     "tool": "The tool",
-    "total": "How many in all",
-    "trigger": "Why it moved",
-    "turns": "Turns the model took",
-    "uptime_s": "How long the process lives, in s",
-    "verdict": "What the playbook is asked about",
-    "wait_s": "How long, in s",
-    "waited_s": "How long it has waited, in s",
+    "total": "Total number in the run",
+    "trigger": "Cause of the change",
+    "turns": "Turns of the model",
+    "uptime_s": "Uptime of the process, in s",
+    "verdict": "Verdict, the key of the playbook",
+    "wait_s": "Length of the wait, in s",
+    "waited_s": "Time waited so far, in s",
     "waiting": "Calls that wait for a retry or a gate",
-    "warning": "What the user must know of the answer",
-    "window_s": "Over how long these were added up, in s",
-    "workflow": "The workflow",
-    "workflow_id": "What it is done for: with the workflow's name, what it is resumed by",
+    "warning": "Warning for the user about the answer",
+    "window_s": "Time over which the calls were counted, in s",
+    "workflow": "Name of the workflow",
+    "workflow_id": "Id of this execution of the workflow; it is resumed by name and id",
 }
 
 SILENCE_S = 45
 """After so long without an event an instance has stopped reporting."""
 NEED_HEARTBEATS: dict[type[Event], str] = {
-    BreakerStateChanged: "without them the breaker of this instance turns unknown within a minute",
-    DegradationStarted: "without them the degradation is no longer shown as going on",
-    RunStarted: "without them a run that has not reported its end is lost",
-    DesiredStateApplied: "without them the instance is unreachable, whatever it has applied",
+    BreakerStateChanged: "without them the breaker of this instance becomes *unknown* within a minute",
+    DegradationStarted: "without them the console shows the degradation as ended",
+    RunStarted: "without them the run becomes *lost*",
+    DesiredStateApplied: "without them the instance is *unreachable*",
 }
-"""Events that begin a state, and what becomes of it without heartbeats."""
+"""Events that start a state, and its fate without heartbeats."""
 
 
 def catalogue() -> str:
@@ -177,20 +177,20 @@ def catalogue() -> str:
 def _lines() -> Iterator[str]:
     yield "# Events"
     yield ""
-    yield "Generated from the table of names, by `python -m recovery_ops.wire.catalogue > docs/events.md`."
+    yield "Generated by `python -m recovery_ops.wire.catalogue > docs/events.md`."
     yield ""
     yield (
         "Each event is an OpenTelemetry **log record with an event name**, in the scope `" + names.SCOPE_NAME + "`. Any"
     )
-    yield "SDK may emit them by hand. `body` is a sentence for people; nothing reads it. Durations are seconds."
-    yield "Names without the prefix, and with dots or dashes for underscores, are taken in as well."
+    yield "SDK can send them. `body` is a text for humans; the console does not read it. Durations are in seconds."
+    yield "The console also accepts names without the prefix, and with dots or dashes instead of underscores."
     yield ""
-    yield "Resource: `service.name`, `service.instance.id`, `service.version`, `deployment.environment.name` (only"
-    yield "shown: the environment is the key's), `recovery.group`."
+    yield "Resource attributes: `service.name`, `service.instance.id`, `service.version`, `recovery.group`, and"
+    yield "`deployment.environment.name` (for display; the key decides the environment)."
     yield ""
     yield from _heartbeats()
     yield ""
-    yield "## Sending events by hand"
+    yield "## Send events without the library"
     yield ""
     yield from event_examples.setup()
     yield ""
@@ -207,16 +207,16 @@ def _lines() -> Iterator[str]:
 def _heartbeats() -> Iterator[str]:
     yield "## Heartbeats"
     yield ""
-    yield "Some events begin a state of an instance, which lasts until another event ends it. The console shows that"
-    yield f"state while the instance reports. **An instance that sends nothing for {SILENCE_S} seconds has stopped"
-    yield "reporting: its open breaker is then *unknown*, not open.** A program that sends one of these by hand also"
-    yield "sends `recovery.instance_heartbeat` every 15 seconds, as long as it runs:"
+    yield "Some events start a state of an instance, which lasts until another event ends it. The console shows the"
+    yield f"state while the instance reports. **An instance without an event for {SILENCE_S} seconds has stopped"
+    yield "reporting: its open breaker is then *unknown*, not open.** A program that sends one of these events must"
+    yield "also send `recovery.instance_heartbeat` every 15 seconds while it runs:"
     yield ""
     for kind, why in NEED_HEARTBEATS.items():
         name = names.EVENTS[kind].full_name
         yield f"- [`{name}`](#{name.replace('.', '')}): {why}"
     yield ""
-    yield "All other events count for their moment, and need none."
+    yield "The other events need no heartbeats."
 
 
 def _event(kind: type[Event], spec: names.EventSpec) -> Iterator[str]:

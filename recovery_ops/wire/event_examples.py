@@ -19,7 +19,7 @@ _VALUES: Mapping[str, object] = {
     "attempt": 2,
     "attempts": 3,
     "breaker": "search_web",
-    "budget": "retries",
+    "budget": "errors",
     "calls": 20,
     "category": Category.RATE_LIMITED,
     "config_hash": "9f2b1c",
@@ -28,10 +28,10 @@ _VALUES: Mapping[str, object] = {
     "evidence": Evidence.HTTP_STATUS,
     "fallback": "cached_results",
     "from_model": "claude-opus-4-5",
-    "guard": "failures",
+    "guard": "tool_failures",
     "hook": "on_retry",
-    "kind": "cached_results",
-    "measure": "usd",
+    "kind": "fallback",
+    "measure": "cost_usd",
     "message": "Error code: 429 - rate limit reached",
     "previous_state": State.CLOSED,
     "queue": "on-call",
@@ -108,17 +108,18 @@ async function emit(eventName, severityNumber, attributes) {{
 
 def setup() -> Iterator[str]:
     """What stands before the examples of a page, as Markdown."""
-    yield "Set `RECOVERY_OPS_URL` and `RECOVERY_OPS_KEY` (a key with the permission `ingest`). The examples in curl are"
-    yield "whole. Those in Python and JavaScript call one function, which is"
+    yield "Set `RECOVERY_OPS_URL` and `RECOVERY_OPS_KEY` (a key with the permission `ingest`). The examples for curl"
+    yield "are complete. Those in Python call the function `emit`, with the OpenTelemetry SDK"
+    yield "(`pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http`):"
     yield ""
     yield from _block("python", PYTHON)
     yield ""
-    yield "with the stock SDK (`pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http`), and"
+    yield "Those in JavaScript call this function, which needs Node.js only:"
     yield ""
     yield from _block("js", JAVASCRIPT)
     yield ""
-    yield "with nothing but Node.js. `log.record.uid` makes a record that is sent twice one event; with curl, a record"
-    yield "without it is told by its content and its moment."
+    yield "A record that is sent twice with the same `log.record.uid` is stored once. A record without it is identified"
+    yield "by its content and time."
 
 
 def examples(kind: type[Event]) -> Iterator[str]:

@@ -239,7 +239,8 @@ def command_line() -> str:
         "for developers; `--help` lists their options. Commands of Django (`migrate`, `collectstatic`) work as usual.",
         *of_server,
         "## recovery-ops\n\nIt needs `--url` and `--key`, or `RECOVERY_OPS_URL` and `RECOVERY_OPS_KEY`. Every change "
-        "has `--reason`, and `--dry-run` to check it without effect. Exit codes: 0 done, 1 rejected, 2 invalid "
+        "has `--reason`, and `--dry-run` to check it without effect. A list has `--limit N` (50 rows) and "
+        "`--all`. Exit codes: 0 done, 1 rejected, 2 invalid "
         "arguments, 3 no answer, 4 not applied everywhere within `--wait`, 5 waits for a second approver.",
         *_operator_groups(operators),
     )
@@ -265,17 +266,17 @@ def _sentence_of(text: str | None) -> str:
 
 
 _OF_DJANGO = {
-    "help",
-    "version",
-    "verbosity",
-    "settings",
-    "pythonpath",
-    "traceback",
-    "no_color",
-    "force_color",
-    "skip_checks",
+    "--settings",
+    "--pythonpath",
+    "--traceback",
+    "--no-color",
+    "--force-color",
+    "--skip-checks",
+    "--verbosity",
 }
-_EVERYWHERE = {"reason", "dry_run", "data"}
+_EVERYWHERE = {"--reason", "--dry-run", "--data", "--limit", "--all"}
+"""Options that the introduction explains."""
+_SKIPPED = _OF_DJANGO | _EVERYWHERE | {"--help"}
 
 
 def _commands(parser: argparse.ArgumentParser) -> str:
@@ -301,7 +302,11 @@ def _commands(parser: argparse.ArgumentParser) -> str:
 def _options(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
     formatter = parser._get_formatter()
     for one in parser._actions:
-        if one.dest in _OF_DJANGO | _EVERYWHERE or one.help == argparse.SUPPRESS:
+        if (
+            isinstance(one, argparse._VersionAction)
+            or _SKIPPED & set(one.option_strings)
+            or one.help == argparse.SUPPRESS
+        ):
             continue
         named = one.option_strings[-1] if one.option_strings else str(one.metavar or one.dest).upper()
         value = (

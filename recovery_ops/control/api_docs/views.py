@@ -32,6 +32,7 @@ class Operation:
     id: str
     method: str
     path: str
+    title: str
     summary: str
     fields: tuple[Field, ...]
     is_open: bool
@@ -83,6 +84,7 @@ def _operation(path: str, method: str, said: Mapping[str, Any], language: str, s
         id=said["operationId"],
         method=method.upper(),
         path=path,
+        title=said["summary"],
         summary=said["description"],
         fields=tuple(fields),
         is_open=said.get("security") == [],
