@@ -69,6 +69,7 @@ def test_pasted_snippet_turns_page_green(name: str, page: Page, tmp_path: Path) 
         [program, *words, text], cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert "errorMessage" not in done.stdout, "the event lacks nothing"
     expect(page.locator("#connect-status")).to_have_attribute("data-received", "yes", timeout=PATIENCE_MS)
     page.locator("#connect-status a").first.click()
     expect(page.get_by_role("heading", level=1)).to_be_visible()

@@ -140,6 +140,9 @@ def _body() -> str:
         "attributes": [
             _attribute("recovery.operation.name", OPERATION),
             _attribute("recovery.failure.category", "overloaded"),
+            _attribute("recovery.failure.evidence", "http_status"),
+            _attribute("recovery.failure.retryable", True),
+            _attribute("recovery.attempt.number", 1),
             _attribute("http.response.status_code", 529),
         ],
     }
@@ -147,8 +150,10 @@ def _body() -> str:
     return _lines({"resourceLogs": [{"resource": resource, "scopeLogs": [{"logRecords": [record]}]}]})
 
 
-def _attribute(name: str, value: str | int) -> dict[str, Any]:
+def _attribute(name: str, value: str | int | bool) -> dict[str, Any]:
     """One attribute in OTLP's JSON, where whole numbers are strings."""
+    if isinstance(value, bool):
+        return {"key": name, "value": {"boolValue": value}}
     return {"key": name, "value": {"stringValue": value} if isinstance(value, str) else {"intValue": str(value)}}
 
 
