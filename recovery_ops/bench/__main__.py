@@ -22,25 +22,27 @@ def main(arguments: list[str]) -> None:
     """Measure what was asked for, and print a table, or JSON."""
     parser = argparse.ArgumentParser(
         prog="manage.py bench",
-        description="Measure what a guard costs, how fast facts come in, how soon a click is obeyed, what pages cost.",
+        description="Measure guarded calls, intake, propagation of overrides, pages, queries, replay and workers.",
     )
     parser.add_argument(
         "what", nargs="*", metavar="|".join((*NAMES, *ON_REQUEST)), help=f"default: all but {', '.join(ON_REQUEST)}"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--seconds", type=float, default=10.0, help="how long facts are sent; default: %(default)s")
-    parser.add_argument("--senders", type=int, default=ingest.SENDERS, help="who send facts; default: %(default)s")
-    parser.add_argument("--sustained", action="store_true", help=f"send facts for {SUSTAINED_S:.0f} s in all")
-    parser.add_argument("--engine", choices=ingest.ENGINES, help="where they are stored; default: wherever possible")
-    parser.add_argument("--clients", type=int, default=1000, help="streams that hear of a click; default: %(default)s")
-    parser.add_argument("--runtimes", type=int, default=40, help="runtimes that obey it; default: %(default)s")
-    parser.add_argument("--opamp", type=int, default=1000, help="OpAMP agents that ask for it; default: %(default)s")
     parser.add_argument(
-        "--facts", type=int, help=f"that are asked about, or replayed; default: {queries.FACTS} or {replays.FACTS}"
+        "--seconds", type=float, default=10.0, help="duration of the intake test, in s; default: %(default)s"
     )
-    parser.add_argument("--clicks", type=int, default=10, help="trips, and as many releases; default: %(default)s")
+    parser.add_argument("--senders", type=int, default=ingest.SENDERS, help="number of senders; default: %(default)s")
+    parser.add_argument("--sustained", action="store_true", help=f"intake test of {SUSTAINED_S:.0f} s")
+    parser.add_argument("--engine", choices=ingest.ENGINES, help="database; default: all that are installed")
+    parser.add_argument("--clients", type=int, default=1000, help="open streams during overrides; default: %(default)s")
+    parser.add_argument("--runtimes", type=int, default=40, help="agents with the real runtime; default: %(default)s")
+    parser.add_argument("--opamp", type=int, default=1000, help="OpAMP agents; default: %(default)s")
     parser.add_argument(
-        "--scale", choices=pages.SCALES, default="small", help="facts behind pages; default: %(default)s"
+        "--facts", type=int, help=f"events of queries or replay; default: {queries.FACTS} or {replays.FACTS}"
+    )
+    parser.add_argument("--clicks", type=int, default=10, help="overrides, each set and cleared; default: %(default)s")
+    parser.add_argument(
+        "--scale", choices=pages.SCALES, default="small", help="size of the database behind pages; default: %(default)s"
     )
     said = parser.parse_args(arguments)
     unknown = [name for name in said.what if name not in (*NAMES, *ON_REQUEST)]

@@ -36,21 +36,21 @@ def main(arguments: list[str]) -> None:
         work.main(arguments[1:])
         return
     parser = argparse.ArgumentParser(
-        prog="manage.py drill", description="Do harm on purpose, and count what was lost and doubled."
+        prog="manage.py drill", description="Inject faults, and count lost and duplicated events."
     )
     parser.add_argument(
         "what",
         nargs="?",
         default="all",
         choices=["all", "facts", "work"],
-        help="facts on their way in, or the work that is done about them; default: the whole list, J1 to J18",
+        help="faults of the intake, or of background work; default: all, J1 to J18",
     )
-    parser.add_argument("faults", nargs="*", metavar="|".join(NAMES), help="of facts; default: all of them")
-    parser.add_argument("--events", type=int, default=100_000, help="how many in all; default: %(default)s")
-    parser.add_argument("--engine", choices=ENGINES, help="default: both, where PostgreSQL is on this machine")
-    parser.add_argument("--seed", type=int, default=1, help="of everything that is chance; default: %(default)s")
+    parser.add_argument("faults", nargs="*", metavar="|".join(NAMES), help="faults of the intake; default: all")
+    parser.add_argument("--events", type=int, default=100_000, help="number of events; default: %(default)s")
+    parser.add_argument("--engine", choices=ENGINES, help="default: both, if PostgreSQL is installed")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random numbers; default: %(default)s")
     parser.add_argument(
-        "--full", action="store_true", help=f"{FULL_NAMES:,} names without end (J13); default: an eighth of the events"
+        "--full", action="store_true", help=f"{FULL_NAMES:,} different names (J13); default: an eighth of the events"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     work.add_options(parser)

@@ -45,8 +45,8 @@ def main(arguments: list[str]) -> None:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """How much is done, and to which stores."""
-    parser.add_argument("--rounds", type=int, default=3, help="how often each harm is done; default: %(default)s")
-    parser.add_argument("--questions", type=int, default=40, help="with a deadline; default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=3, help="repetitions of each fault; default: %(default)s")
+    parser.add_argument("--questions", type=int, default=40, help="number of escalations; default: %(default)s")
     parser.add_argument("--postgres", default="", help="URL of an empty, migrated database; default: one of its own")
     parser.add_argument("--sqlite", default="", help="an empty, migrated store to copy; default: one of its own")
 
