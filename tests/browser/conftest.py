@@ -80,10 +80,10 @@ def office(browser: Browser, stage: Stage) -> Iterator[Page]:
         post("notifications/channels/2/test")  # no mail server is set up: it fails for good
         post("notifications/rules", name="day", channel=1, triggers=["capacity"])
         post("notifications/chains", name="day", steps=[{"after_s": 0, "channel": 1}])
-        page.goto(f"{stage.server.url}/policies/releases")
-        two = page.locator("form", has=page.locator("input[name=is_second_needed]"))
-        two.locator("[name=reason]").fill("something to look at")
+        page.goto(f"{stage.server.url}/settings/environment")
+        page.locator("#id_is_second_needed").check()
+        page.locator("main [name=reason]").fill("something to look at")
         with page.expect_navigation():
-            two.get_by_role("button").first.click()
+            page.get_by_role("button", name="Save", exact=True).click()
         post("breakers/*/trip", confirm="dev")
         yield page

@@ -73,6 +73,7 @@ ADMINS = {
     "access": "/settings/access",
     "new person": "/settings/access/new",
     "test of single sign-on": "/settings/access/issuer",
+    "rules of the environment": "/settings/environment",
     "notifications": "/settings/notifications",
     "new channel to people": "/settings/notifications/channels/new/people",
     "data": "/settings/data",

@@ -271,7 +271,7 @@ class Impose(ApiView):
     """`POST /api/v1/breakers/<name>/trip`, `/disable`, `/observe`: for `expires_in_s` seconds.
 
     The default is one hour; the answer then lists it in `assumed`. `confirm` repeats the breaker's name for all
-    services of an environment whose name begins with `prod`, and the environment's name for every breaker (`*`).
+    services of a production environment, and the environment's name for every breaker (`*`).
     """
 
     verb = ""
