@@ -159,7 +159,7 @@ def _lists(place: Place, span: dict[str, Any]) -> Iterator[_Asked]:
     yield "failures by instance", lambda: failures.counts_of_agents(environment, sample, **span)
     yield (
         "causes of failures, and when one was seen first",
-        lambda: read_with_ever(environment, next(iter(most), ""), **span, grouping=AS_SENT),
+        lambda: _ever(environment, next(iter(most), ""), span),
     )
     yield "reach of a cause", lambda: _reach(environment, sample.of(most[:1]), span)
     yield "newest failures of a cause", lambda: failures.occurrences(environment, sample.of(most[:1]), **span)
@@ -178,7 +178,15 @@ def _rows(listed: runs.RunList) -> Any:
 
 def _reach(environment: str, part: Sample, span: dict[str, Any]) -> Any:
     start_us, end_us = to_us(span["start"]), to_us(span["end"])
-    return reach_of(environment, part.kinds, start_us=start_us, end_us=end_us) if part.kinds else None
+    if not part.kinds:
+        return None
+    reach = reach_of(environment, part.kinds, start_us=start_us, end_us=end_us)
+    return {f"{level} {status}": count for (level, status), count in reach.runs.items()}, reach.instances
+
+
+def _ever(environment: str, name: str, span: dict[str, Any]) -> Any:
+    sample, seen = read_with_ever(environment, name, **span, grouping=AS_SENT)
+    return len(sample.seen), seen
 
 
 def _evidence(environment: str, breaker: str, span: dict[str, Any]) -> Any:

@@ -34,6 +34,7 @@ def test_the_palette_finds_opens_and_gives_the_focus_back(visit: Visit) -> None:
     expect(page.get_by_role("button", name="Trip breaker")).to_be_visible()
     page = visit("/breakers")
     page.keyboard.press("/")
+    expect(page.get_by_role("dialog").get_by_role("searchbox")).to_be_focused()
     page.keyboard.type("crm")
     expect(page.get_by_role("dialog").get_by_role("link", name="crm.update breaker")).to_be_visible()
     page.keyboard.press("ArrowDown")

@@ -164,7 +164,7 @@ def test_the_legend_of_a_breaker_says_how_long_each_state_lasted(viewer: Client)
     troubled_fleet()
     page = viewer.get("/breakers/search_web?range=1h").content.decode()
     legend = page.partition('data-times="states"')[2].partition("</p>")[0]
-    told = dict(re.findall(r'data-word="([a-z_]+)">.*?<small>([^<]*)</small>', legend))
+    told = dict(re.findall(r'data-word="([a-z_]+)"[^>]*>.*?<small>([^<]*)</small>', legend))
     figure = viewer.get("/breakers/search_web/figure?range=1h").json()
     assert told == dict(figure["legend"])
     assert told["closed"].endswith("%")

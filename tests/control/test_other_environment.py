@@ -98,6 +98,7 @@ ROW = r'"(?!user_id")(?:(?:\w+_)?id)" (?:= %s|IN \()|\b(?:kind|digest)"? (?:= %s
 OF_ALL = {
     "control_rolegrant": "a person's roles in every environment",
     "control_revision": "every environment by its name",
+    "control_environmentrules": "every environment by its name, for which of them is production",
     "events_agentkey": "every environment by its name",
 }
 ACROSS = (

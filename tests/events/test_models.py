@@ -17,6 +17,7 @@ UNBOUNDED = {
     *("SettingsInForce.stated", "Agent.spending"),
     *("CapacityEvent.operations", "CapacityEvent.categories", "CapacityEvent.breakers", "CapacityEvent.waits"),
     *("CapacityEvent.codes", "CapacityEvent.services", "CapacityEvent.moves", "CapacityEvent.attributions"),
+    "CapacityEvent.counted",
     *(
         "CapacityLook.hours",
         "CapacityLook.bounds",

@@ -130,7 +130,7 @@ def test_the_form_above_keeps_every_column_that_was_chosen() -> None:
 def cell(path: str, breaker: str, column: int) -> str:
     """What a viewer reads in the row of a breaker, in the column of this number."""
     page = signed_in(Role.VIEWER, "eva").get(path).content.decode()
-    [row] = re.findall(rf'<tr data-key="breaker-{breaker}">(.*?)</tr>', page, re.DOTALL)
+    [row] = re.findall(rf'<tr data-key="breaker-{breaker}"[^>]*>(.*?)</tr>', page, re.DOTALL)
     cells = re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", cells[column - 1])).split())
 

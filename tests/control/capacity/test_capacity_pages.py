@@ -414,7 +414,7 @@ def test_two_events_are_drawn_over_each_other_from_their_beginnings_on(named: di
     assert "data-line" not in plain
     assert f'href="?with={before.pk}#compared"' in plain
     page = client.get(f"/capacity/{event.pk}?with={before.pk}").content.decode()
-    drawn = re.findall(r'data-line="(\d)" points="([^"]+)"/>(?=<polyline|</svg><)', page)
+    drawn = re.findall(r'data-line="(\d)" points="([^"]+)"/>(?=<polyline|<rect class="catch"|</svg><)', page)
     assert [line for line, _ in drawn[:2]] == ["0", "1"]
     table = re.search(r'id="compared".*?<table>(.*?)</table>', page, re.DOTALL)
     assert table is not None

@@ -23,7 +23,7 @@ from recovery_ops.control.core import task_heartbeats
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.models.bases import EVERYWHERE
 from recovery_ops.control.core.models.heartbeats import Beat
-from recovery_ops.control.core.permissions import LEAST_ROLE, Role
+from recovery_ops.control.core.permissions import LEAST_ROLE, ROLES, Role
 from recovery_ops.control.core.task_heartbeats import HeartbeatLog, Sign
 from recovery_ops.control.self_monitoring.dead_man_switch import HEARD
 from recovery_ops.control.self_monitoring.views.health import collation_words
@@ -137,9 +137,10 @@ def test_an_admin_of_one_environment_gives_no_role_elsewhere() -> None:
 
 
 def test_the_table_of_roles_is_the_one_that_is_obeyed() -> None:
-    said = text_of(signed_in(Role.VIEWER).get("/settings/access"))
-    for permission in LEAST_ROLE:
-        assert permission.replace("_", " ").capitalize() in said
+    page = signed_in(Role.VIEWER).get("/settings/access")
+    said, deeds = text_of(page), page.context["deeds"]
+    assert [one.may.count(True) for one in deeds] == [len(ROLES) - ROLES.index(least) for least in LEAST_ROLE.values()]
+    assert all(one.words in said for one in deeds)
 
 
 def test_a_password_is_changed_by_its_owner_alone() -> None:

@@ -45,7 +45,7 @@ def met(fingerprint: str = "f00d", *, times: int = 3, message: str = "helios say
 
 def told(page: Any) -> dict[str, str]:
     """What the head of the list counts."""
-    head = Shown(page).one("failures").data
+    head = Shown(page).one("causes").data
     return {name: head[name] for name in ("failures", "causes", "total")}
 
 
@@ -76,7 +76,7 @@ def test_the_list_names_causes_and_leads_to_them() -> None:
     met("beef", times=1, message="Read timed out", operation="search_web")
     page = signed_in(Role.VIEWER).get("/failures")
     assert told(page) == {"failures": "4", "causes": "2", "total": "4"}
-    assert "helios says 529" in Shown(page).one("failures").text, "the most frequent"
+    assert "helios says 529" in Shown(page).one("causes").text, "the most frequent"
     assert re.findall(r'href="(/failures/(?!unclassified)[^"]+)"', page.content.decode()) == [
         "/failures/f00d",
         "/failures/beef",

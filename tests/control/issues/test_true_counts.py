@@ -31,7 +31,7 @@ def _flood() -> None:
 
 def test_list_counts_all_failures_of_the_range() -> None:
     page = signed_in(Role.VIEWER).get("/failures?range=1h")
-    head = Shown(page).one("failures").data
+    head = Shown(page).one("causes").data
     assert (head["failures"], head["causes"], head["total"]) == (f"{FLOOD + RARE}", "2", f"{FLOOD + RARE}")
     [flood, rare] = [row.found for row in page.context["rows"]]
     assert (flood.count, flood.runs, flood.instances, flood.first) == (FLOOD, 40, 3, ago(2000))
