@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 from zoneinfo import ZoneInfo
 
-import pytest
 from playwright.sync_api import Page, Route, expect
 
 from recovery_ops.rules.enums import State
@@ -181,7 +180,6 @@ def test_bands_are_moved_and_lanes_pinned_by_keys_and_without_script(visit: Visi
     ]
 
 
-@pytest.mark.default
 def test_a_click_on_a_bar_shows_its_evidence_with_links(visit: Visit) -> None:
     page = visit("/breakers/search_web?range=15m")
     drawn(page, "states")
@@ -314,7 +312,6 @@ def test_the_tables_say_what_the_figure_says_also_without_script(visit: Visit) -
     expect(page.locator(".caption")).to_contain_text("2 × 529")
 
 
-@pytest.mark.default
 def test_the_figure_is_there_before_plotly_and_without_it(visit: Visit) -> None:
     still = visit("/timelines?range=15m", java_script_enabled=False)
     host = still.locator("#figure")

@@ -16,7 +16,6 @@ from tests.browser.stage import Stage
 Visit = Callable[..., Page]
 
 
-@pytest.mark.default
 def test_the_palette_finds_opens_and_gives_the_focus_back(visit: Visit) -> None:
     page = visit("/breakers")
     page.keyboard.press("Control+k")
@@ -98,7 +97,6 @@ def test_a_row_is_looked_into_beside_the_list_and_the_address_keeps_it(visit: Vi
     assert "peek" not in page.url
 
 
-@pytest.mark.default
 def test_breakers_are_chosen_by_keys_and_taken_to_one_form(visit: Visit) -> None:
     page = visit("/breakers?sort=name")
     ways = (("j", "x", "j", "j", "Shift+X"), ("j", "j", "j", "x", "k", "k", "Shift+X"), ("j", "J", "x"))
@@ -128,7 +126,6 @@ def test_what_is_done_to_one_row_hangs_on_the_row(visit: Visit) -> None:
     expect(page.get_by_role("dialog", name="Assign")).to_be_visible()
 
 
-@pytest.mark.default
 def test_row_menu_acts_on_its_row_alone(visit: Visit, stage: Stage) -> None:
     for number in range(3):
         stage.tell(

@@ -178,6 +178,7 @@ def test_identifier_of_another_environment_is_unknown(everything: list[Try], sub
                 assert answer.status_code == status
 
 
+@pytest.mark.full
 def test_every_statement_names_environment_or_row(everything: list[Try], subtests: pytest.Subtests) -> None:
     there("r-0", "r-1", at=0.5)
     client, asked = signed_in(Role.ADMIN, "zed", EVERYWHERE), 0

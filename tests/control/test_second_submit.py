@@ -100,6 +100,7 @@ def done() -> int:
     return AuditEntry.objects.filter(result=AuditEntry.OK).count()
 
 
+@pytest.mark.full
 def test_form_sent_twice_acts_once(everything: list[Try], subtests: pytest.Subtests) -> None:
     there("r-0", "r-1", at=0.5)
     client, acted = signed_in(Role.ADMIN, "zed", EVERYWHERE), 0

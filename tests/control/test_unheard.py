@@ -46,6 +46,7 @@ def test_a_value_that_asks_for_nothing_is_named_and_what_counts_visits_is_not(ad
     assert Shown(answer).values("unheard") == ([ignored] if ignored else [])
 
 
+@pytest.mark.full
 def test_no_link_of_a_page_says_what_its_page_does_not_know() -> None:
     troubled_fleet()
     client = signed_in(Role.ADMIN)

@@ -17,6 +17,7 @@ from events.density import MOST_PARTS, MOST_RECORDS, MOST_SCOPES, UNCOUNTED_BYTE
 from events.sent import Encoding, Malformed, Signal
 from events.spans import read_spans
 
+pytestmark = pytest.mark.full  # each body is read in a process of its own, whose memory is measured
 LARGE = 2**26 - 1024
 MOST_UNCOUNTED = UNCOUNTED_BYTES - 64
 PEAK_MB = 500

@@ -176,6 +176,7 @@ def test_every_look_of_the_worker_finds_what_it_reads_by_an_index(engine: str, m
     assert Escalation.objects.exists()
 
 
+@pytest.mark.full
 def test_every_page_finds_what_it_reads_by_an_index(engine: str) -> None:
     seeded(engine, escalations=3)
     client = signed_in(Role.ADMIN)
