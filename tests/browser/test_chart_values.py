@@ -29,6 +29,24 @@ def middle(one: Locator, share: float = 0.5) -> tuple[float, float]:
     return box["x"] + box["width"] * share, box["y"] + box["height"] / 2
 
 
+def shown(page: Page, told: Locator, place: Callable[[], tuple[float, float]]) -> tuple[float, float]:
+    """Point at a place until `told` is there: the page is live, and what it shows moves on below the pointer."""
+    for _ in range(20):
+        x, y = place()
+        page.mouse.move(x - 1, y)
+        page.mouse.move(x, y)
+        if told.count():
+            return x, y
+        page.wait_for_timeout(500)
+    raise AssertionError(f"nothing is told at {place()}")
+
+
+def widest(drawing: Locator) -> Locator:
+    """The part of a drawing that is easiest to point at."""
+    parts = drawing.locator(":has(> title)").all()
+    return max(parts, key=lambda one: (one.bounding_box() or {"width": 0.0})["width"])
+
+
 def issue_href(page: Page) -> str:
     return page.locator("main th.cause a").first.get_attribute("href") or ""
 
@@ -55,13 +73,10 @@ def opened(visit: Visit, path: str) -> Page:
 def test_pointer_reads_value_with_crosshair(visit: Visit, path: str, drawing: str) -> None:
     page = opened(visit, path)
     one = page.locator(f"main {drawing}").first
-    part = one.locator(":has(> title)").last
-    words = part.locator("title").text_content() or "nothing"
+    words = widest(one).locator("title").text_content() or "nothing"
     if "lane" in drawing or "strip" in drawing:
         words, *_ = words.partition(":")  # the state; its times move on
-    x, y = middle(part)
-    page.mouse.move(x, y)
-    expect(page.locator("output.values")).to_contain_text(words)
+    x, _ = shown(page, page.locator("output.values", has_text=words), lambda: middle(widest(one)))
     line = page.locator(".crosshair").bounding_box()
     assert line is not None
     assert abs(line["x"] - x) < 2
@@ -133,8 +148,7 @@ def test_policy_refuses_nothing_of_a_figure(figure: Page) -> None:
     assert box is not None
     for share in range(20, 100, 4):
         figure.mouse.move(box["x"] + box["width"] * share / 100, box["y"] + 10, steps=2)
-    figure.mouse.move(*bar(figure))
-    expect(figure.locator("#figure .hoverlayer text").first).to_be_attached()
+    shown(figure, figure.locator("#figure .hoverlayer text").first, lambda: bar(figure))
     figure.mouse.move(box["x"] + box["width"] * 0.96, box["y"] + 10)
     figure.mouse.down()
     figure.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 10, steps=6)
@@ -154,8 +168,7 @@ def test_legend_filters(figure: Page) -> None:
 
 
 def test_segment_leads_to_runs_issues_and_evidence(figure: Page, stage: Stage) -> None:
-    figure.mouse.move(*bar(figure))
-    expect(figure.locator("#figure .hoverlayer text").first).to_be_attached()
+    shown(figure, figure.locator("#figure .hoverlayer text").first, lambda: bar(figure))
     figure.mouse.down()
     figure.mouse.up()
     links = figure.locator("#evidence [data-links] a")
