@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -26,6 +27,13 @@ def test_every_test_file_has_tier_and_slice() -> None:
     assert {tiers.slice_of(path) for path in full} <= tiers.SLICES.keys()
 
 
+def test_workflow_runs_every_slice() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    [listed] = re.findall(r"slice: \[(.*)\]", workflow)
+    [beside_default] = re.findall(r"RECOVERY_OPS_CI_SLICES: (\w+)", workflow)
+    assert {*listed.split(", "), beside_default} == tiers.SLICES.keys()
+
+
 def test_unknown_folder_has_no_tier() -> None:
     assert tiers.place_of(ROOT / "tests" / "unheard" / "test_x.py") is None
     with pytest.raises(pytest.UsageError):
@@ -35,10 +43,10 @@ def test_unknown_folder_has_no_tier() -> None:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("events/store.py", {"events"}),
+        ("events/store.py", {"events", "seeded"}),
         ("recovery_ops/rules/resilience/call_steps.py", {"agent", "events"}),
         ("recovery_ops/control/core/permissions.py", {"control", "browser", "flows"}),
-        ("static/app.css", {"browser"}),
+        ("static/app.css", {"looks", "browser"}),
         ("docs/changelog.md", {"control"}),
         ("tests/flows/test_pauses.py", {"flows"}),
         ("manage.py", {"process"}),

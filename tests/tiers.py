@@ -62,6 +62,11 @@ SLICES = {
     "control": Slice(
         ("tests/control", "tests/cli", "tests/docs"), ("recovery_ops/control", "recovery_ops/cli", "docs")
     ),
+    "seeded": Slice(("tests/browser/test_seeded.py",), ("events", "recovery_ops/bench")),
+    "looks": Slice(
+        ("tests/browser/test_axe.py", "tests/browser/test_looks.py", "tests/browser/test_printed.py"),
+        ("templates", "static"),
+    ),
     "browser": Slice(("tests/browser",), _PAGES),
     "flows": Slice(("tests/flows", "tests/demo"), ("recovery_ops/control", "recovery_ops/demo", "docs/production")),
     "process": Slice(
