@@ -190,6 +190,22 @@ t.close()
 """
 
 
+NOTHING_LATER = """
+from recovery_ops.rules.policy.masking_rules import Masking
+from recovery_ops.runtime.telemetry.pipeline import _Encoder
+from recovery_ops.rules.events import Record
+encoder = _Encoder(Instance(service="s", instance="i"), "", lambda: Masking())
+loaded = set(sys.modules)
+encoder([Record(event=moved("first"), uid="0" * 32, sequence_number=1, at_ns=1, run="")])
+print(sorted(set(sys.modules) - loaded))
+"""
+
+
+def test_encoder_loads_nothing_once_it_is_made() -> None:
+    """A fork during an import in another thread leaves the child a module that it can never import."""
+    assert run(NOTHING_LATER).strip() == "[]"
+
+
 def test_parent_and_child_each_send_their_own_facts_as_themselves(tmp_path: Path) -> None:
     with serving() as server:
         run(FORK, tmp_path / "agent-1.outbox", server.url)

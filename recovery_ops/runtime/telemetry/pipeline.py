@@ -332,7 +332,7 @@ class _Encoder:
         from recovery_ops.wire import names
 
         self._masking = masking
-        self._encode = _masked
+        self._encode = _masker()
         self._encode_logs = encode_logs
         self._collected: list[ReadableLogRecord] = []
         provider = _collecting_provider(_resource(instance, group), self._collected)
@@ -356,12 +356,12 @@ class _Encoder:
         ]
 
 
-def _masked(record: Record, masking: Masking) -> WireEvent:
-    """A record as it leaves the process: without what its environment hides."""
+def _masker() -> Callable[[Record, Masking], WireEvent]:
+    """What turns a record into what leaves the process: without what its environment hides."""
     from recovery_ops.wire import encode
     from recovery_ops.wire.masking import masked_event
 
-    return masked_event(encode(record), masking)
+    return lambda record, masking: masked_event(encode(record), masking)
 
 
 def _collecting_provider(resource: Resource, collected: list[ReadableLogRecord]) -> LoggerProvider:
@@ -427,11 +427,11 @@ def _to_global_provider(masking: Callable[[], Masking]) -> Callable[[Sequence[Re
 
     from recovery_ops.wire import names
 
-    logger = get_logger(names.SCOPE_NAME, __version__)
+    logger, encoded = get_logger(names.SCOPE_NAME, __version__), _masker()
 
     def hand_over(records: Sequence[Record]) -> list[Entry]:
         for record in records:
-            _emit(logger, _masked(record, masking()))
+            _emit(logger, encoded(record, masking()))
         return []
 
     return hand_over
