@@ -75,7 +75,6 @@ def test_the_navigation_counts_what_does_not_flow(stage: Stage, visit: Visit) ->
     expect(count).to_have_text(re.compile(rf"\b{already}$"), timeout=PATIENCE_MS)
 
 
-@pytest.mark.default
 def test_focus_selection_and_open_menus_survive(stage: Stage, visit: Visit) -> None:
     page = visit("/breakers")
     page.get_by_role("link", name="crm.update").focus()

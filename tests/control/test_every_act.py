@@ -80,6 +80,7 @@ CHANGED: dict[str, dict[str, Any]] = {
 """What stands in the row afterwards; who took it and until when it sleeps is looked at below."""
 
 
+@pytest.mark.full
 def test_every_act_is_done_by_every_door_for_one_and_for_many(subtests: pytest.Subtests) -> None:
     for verb, many, door in product(VERBS, (1, 3), (by_form, by_api_each, by_api_at_once)):
         with subtests.test(verb=verb, many=many, door=door.__name__), rolled_back():

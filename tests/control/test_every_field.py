@@ -296,6 +296,7 @@ def filled(given: Mapping[str, Any], world: Mapping[str, str]) -> dict[str, Any]
     return dict(json.loads(re.sub(r'"<([^"]+)>"', lambda kind: world[kind[1]], text)))
 
 
+@pytest.mark.full
 def test_every_field_of_a_body_has_an_effect(
     everything: list[Try], world: dict[str, str], subtests: pytest.Subtests
 ) -> None:
