@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 
 import anthropic
 import botocore.config
@@ -24,13 +25,13 @@ BUSY: Reply = said(503, {"error": {"type": "server_error", "message": "sorry"}},
 
 
 def by_openai(url: str) -> object:
-    client = openai.OpenAI(api_key="k", base_url=url, max_retries=2)
-    return client.chat.completions.create(model="large", messages=ASKED)
+    with openai.OpenAI(api_key="k", base_url=url, max_retries=2) as client:
+        return client.chat.completions.create(model="large", messages=ASKED)
 
 
 def by_anthropic(url: str) -> object:
-    client = anthropic.Anthropic(api_key="k", base_url=url, max_retries=2)
-    return client.messages.create(model="large", max_tokens=10, messages=ASKED)
+    with anthropic.Anthropic(api_key="k", base_url=url, max_retries=2) as client:
+        return client.messages.create(model="large", max_tokens=10, messages=ASKED)
 
 
 def by_boto(url: str) -> object:
@@ -38,7 +39,8 @@ def by_boto(url: str) -> object:
     session.set_credentials("a", "b")
     config = botocore.config.Config(retries={"total_max_attempts": 3, "mode": "standard"}, proxies={})
     client = session.create_client("bedrock-runtime", region_name="eu-west-1", endpoint_url=url, config=config)
-    return client.converse(modelId="large", messages=[{"role": "user", "content": [{"text": "hello"}]}])
+    with closing(client):
+        return client.converse(modelId="large", messages=[{"role": "user", "content": [{"text": "hello"}]}])
 
 
 def by_requests(url: str) -> object:
