@@ -1,6 +1,7 @@
 """What spans around an error add to the failure that it is: the call, the run, and what a client read of the answer.
 
-Pure. Each step only adds, so that the order of steps changes nothing.
+Pure. What a span around it says stands beside what the failure said itself, so that a later part of the trace can show
+that the two are different errors; everything else only adds. So the order of steps changes nothing.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def refine(row: Row, passing: Iterable[Row], says: Says) -> bool:
     `passing`: what those who pass its error on say of it, the nearest first.
     """
     before = _shown(row)
+    _restore(row)
     for other in passing:
         if _says_more(row, other):
             _take_over(row, other)
@@ -77,7 +79,18 @@ def _says_more(row: Row, other: Row) -> bool:
     return other.category in _REFINES.get(Category(row.category), ())
 
 
+def _restore(row: Row) -> None:
+    own = row.attributes.pop(names.REFINED_FROM, None)
+    if isinstance(own, dict):
+        row.category = own["category"]
+        for name in (*_A.values(), *_KEPT_TOO):
+            row.attributes.pop(name, None)
+        row.attributes |= own["attributes"]
+
+
 def _take_over(row: Row, other: Row) -> None:
+    own = {name: row.attributes[name] for name in (*_A.values(), *_KEPT_TOO) if name in row.attributes}
+    row.attributes.setdefault(names.REFINED_FROM, {"category": row.category, "attributes": own})
     kept = {name: row.attributes[name] for name in _KEPT_TOO if name in row.attributes}
     for name in _A.values():
         row.attributes.pop(name, None)

@@ -29,6 +29,7 @@ COMMON: dict[str, str] = {
     names.POLICY_VERSION: "Version of the policy behind the decision",
     names.RUN: "Id of the run: one task of the agent",
     names.DERIVED_FROM: "Only on derived events: `span`, `span_event`, `log_record`",
+    names.REFINED_FROM: "Only on derived failures: the own words of the span, where a span around it has closer ones",
 }
 
 BRIEFS: dict[str, str] = {

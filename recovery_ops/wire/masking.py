@@ -14,7 +14,7 @@ from recovery_ops.wire.events import WireEvent
 OUR_NAMES = frozenset(
     {
         *(names.UID, names.SEQUENCE_NUMBER, names.OPERATION, names.QUERY_SOURCE, names.IS_FOREGROUND, names.RUN),
-        *(names.POLICY_VERSION, names.DERIVED_FROM, names.SERVICE_NAME, names.SERVICE_INSTANCE_ID),
+        *(names.POLICY_VERSION, names.DERIVED_FROM, names.REFINED_FROM, names.SERVICE_NAME, names.SERVICE_INSTANCE_ID),
         *(names.SERVICE_VERSION, names.ENVIRONMENT_NAME, names.GROUP),
         *names.ATTRIBUTES.values(),
         *names.OWN_ATTRIBUTES.values(),
