@@ -80,7 +80,7 @@
     else hide();
   });
   document.addEventListener("pointerdown", hide);
-  document.addEventListener("scroll", hide, { capture: true, passive: true });
+  document.addEventListener("scroll", again, { capture: true, passive: true });
   document.documentElement.addEventListener("pointerleave", hide);
 
   // -- keys --------------------------------------------------------------------------------------------------------------
@@ -98,10 +98,16 @@
     place = Math.max(0, Math.min(parts.length - 1, place));
     parts[place].scrollIntoView?.({ block: "nearest", inline: "nearest" });
     read = { group, lane, place };
-    const kept = read;
-    show(group, lanes[lane], middle(parts[place]), wordsOf(parts[place]));
-    read = kept;
+    again();
     return true;
+  }
+
+  // What the keys have come to is read on where the page scrolls or is refreshed; the pointer has left what it was at.
+  function again() {
+    const lane = read && lanesOf(read.group)[read.lane];
+    const part = lane && partsOf(lane)[read.place];
+    if (part) show(read.group, lane, middle(part), wordsOf(part));
+    else hide();
   }
 
   function middle(part) {
@@ -129,5 +135,8 @@
     for (const group of document.querySelectorAll(`main :is(${GROUP})`)) if (!group.closest(`table, ${OTHERS}`) && lanesOf(group).length) group.setAttribute("tabindex", "0");
   }
   reachable();
-  document.addEventListener("ops:refreshed", reachable);
+  document.addEventListener("ops:refreshed", () => {
+    reachable();
+    if (read) again();
+  });
 }

@@ -33,6 +33,8 @@ from tests.support.stories import counted, failed, heartbeat, moved
 
 INSTANCES = ("r-0", "r-1", "r-2")
 BEAT_S = 8.0
+CALM_S = 600
+"""The instances began to report so long ago: their states are wide enough to point at."""
 _numbers = count(1)
 
 
@@ -68,7 +70,10 @@ class Stage:
         self.open_doors()
         for instance in INSTANCES:
             calm = [moved(State.CLOSED, breaker=name) for name in ("search_web", "model:large", "crm.update")]
-            self.tell(heartbeat(), *calm, counted(60), instance=instance, ago_s=30)
+            self.tell(*calm, instance=instance, ago_s=CALM_S)
+            for ago_s in range(CALM_S, 30, -30):
+                self.tell(heartbeat(), instance=instance, ago_s=ago_s)
+            self.tell(heartbeat(), counted(60), instance=instance, ago_s=30)
         overloaded = failed(Category.OVERLOADED, provider="helios", model="large", status_code=529)
         reduced = DegradationStarted(operation="search_web", kind="fallback", reason="breaker open", to_name="cache")
         self.tell(overloaded, overloaded, moved(State.OPEN, breaker="search_web"), reduced, ago_s=20)

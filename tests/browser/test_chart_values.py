@@ -11,8 +11,6 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.stage import Stage
 
 PATIENCE_MS = 20_000
-needs_older_events = pytest.mark.flaky(reruns=3, reruns_delay=10)
-"""A console that began to store a moment ago draws states too narrow to point at: these are tried again later."""
 NOTE_REFUSED = """window.refused = [];
 const note = (one) => window.refused.push([one.effectiveDirective, one.target?.nodeName]);
 addEventListener("securitypolicyviolation", note);"""
@@ -62,7 +60,6 @@ def opened(visit: Visit, path: str) -> Page:
     return page
 
 
-@needs_older_events
 @pytest.mark.parametrize(
     ("path", "drawing"),
     [
@@ -115,7 +112,6 @@ def test_keys_read_every_bar_and_open_it(visit: Visit, path: str) -> None:
     page.wait_for_url("**from=*")
 
 
-@needs_older_events
 def test_keys_move_between_lanes(visit: Visit) -> None:
     page = visit("/?range=15m")
     lanes = page.locator("main .lanes-view").first
@@ -129,6 +125,20 @@ def test_keys_move_between_lanes(visit: Visit) -> None:
     assert line is not None
     assert box is not None
     assert line["height"] > 40, "over all lanes"
+
+
+def test_keys_read_on_where_page_scrolls(visit: Visit) -> None:
+    page = visit("/?range=15m", viewport={"width": 1280, "height": 420})
+    lanes = page.locator("main .lanes-view").first
+    lanes.focus()
+    page.keyboard.press("End")
+    scrolled = page.evaluate("new Promise((done) => { onscroll = () => setTimeout(done, 50, true); scrollBy(0, 30); })")
+    assert scrolled
+    expect(page.locator("output.values")).to_have_count(1)
+    line, box = page.locator(".crosshair").bounding_box(), lanes.locator("svg:has(title)").first.bounding_box()
+    assert line is not None
+    assert box is not None
+    assert abs(line["y"] - box["y"]) < 2, "it moved with the lanes"
 
 
 @pytest.fixture
@@ -148,7 +158,6 @@ def bar(figure: Page) -> tuple[float, float]:
     return widest["x"] + widest["width"] / 2, widest["y"] + widest["height"] / 2
 
 
-@needs_older_events
 def test_policy_refuses_nothing_of_a_figure(figure: Page) -> None:
     box = figure.locator("#figure .nsewdrag").first.bounding_box()
     assert box is not None
@@ -173,7 +182,6 @@ def test_legend_filters(figure: Page) -> None:
     figure.wait_for_function(f"name => ({DRAWN})(name) === 1", arg="closed", timeout=PATIENCE_MS)
 
 
-@needs_older_events
 def test_segment_leads_to_runs_issues_and_evidence(figure: Page, stage: Stage) -> None:
     shown(figure, figure.locator("#figure .hoverlayer text").first, lambda: bar(figure))
     figure.mouse.down()
