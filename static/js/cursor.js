@@ -1,14 +1,15 @@
 // One moment across all lanes of a figure: a line over them, and what each says then. The pointer moves it, or the arrow
-// keys on a slider, which leave it where it is. What lanes say comes with the figure; the page has it as a table.
+// keys on a slider, which leave it where it is. What lanes say comes with the figure, before plotly is there and without
+// it; Timelines has it as a table.
 "use strict";
 {
   const ops = (globalThis.recoveryOps ??= {});
   const NARROW_PX = 640; // below it there is no room for values beside the lanes
   const place = () => document.getElementById("cursor");
-  const slider = () => place()?.querySelector("[data-cursor-slider]");
+  const slider = () => document.querySelector("[data-cursor-slider]");
   let shade = null; // what lies over the figure
   let kept = null; // the moment that the slider says, in milliseconds
-  let pointed = null; // the share of the axis at which the pointer is
+  let pointed = null; // where the pointer is, from the left of the window
   let said = []; // what the lanes said last
 
   const chart = () => ops.chartOf?.(slider()?.dataset.cursorSlider);
@@ -30,7 +31,7 @@
   }
 
   // Where the middle of each lane lies, from the top of the drawing: by band and name.
-  function heights({ data, layout }, height) {
+  function heights(data, layout, height) {
     const { t, b } = layout.margin;
     const found = [];
     for (const [key, axis] of Object.entries(layout)) {
@@ -75,9 +76,10 @@
   }
 
   function draw(ms, values) {
-    const { host } = chart();
+    const { host, answer } = chart();
     const [from, to] = chart().seenRange();
-    const { l, r } = host.layout.margin;
+    const layout = chart().layout();
+    const { l, r } = layout.margin;
     hide();
     const width = host.clientWidth - l - r;
     shade = element("div", "cursor-line", host.closest("figure"));
@@ -90,7 +92,7 @@
     const head = element("b", "", shade);
     head.textContent = clock(ms);
     head.style.left = `${x}px`;
-    for (const { top, words } of placed(values, heights(host, host.clientHeight))) {
+    for (const { top, words } of placed(values, heights(answer.figure.data, layout, host.clientHeight))) {
       const value = element("span", "", shade);
       value.textContent = short(words);
       value.style.top = `${top}px`;
@@ -100,6 +102,7 @@
   // The table is the page's until somebody moves the cursor; from then on a refresh leaves it alone.
   function fill(ms, values) {
     const box = place();
+    if (!box) return;
     box.dataset.keep = "";
     box.querySelector("[data-cursor-at]").textContent = clock(ms);
     const rows = box.querySelector("[data-cursor-values]");
@@ -138,15 +141,14 @@
     Object.assign(field, { min: from, max: to, step: Math.max(1000, Math.round((to - from) / 180_000) * 1000) });
   }
 
-  document.addEventListener("input", async ({ target }) => {
+  document.addEventListener("input", ({ target }) => {
     if (!target.matches?.("[data-cursor-slider]")) return;
-    await chart().wake();
-    if (!chart().isDrawn()) return;
     kept = Number(target.value);
-    tell(kept, show(kept));
+    chart().wake();
+    if (chart().answer) tell(kept, show(kept));
   });
   document.addEventListener("change", ({ target }) => {
-    if (!target.matches?.("[data-cursor-slider]")) return;
+    if (!target.matches?.("#cursor [data-cursor-slider]")) return;
     const query = new URLSearchParams(location.search);
     query.set("at", `${new Date(Number(target.value)).toISOString().slice(0, 19)}Z`);
     history.replaceState(history.state, "", `${location.pathname}?${query}`);
@@ -154,34 +156,47 @@
 
   let waiting = 0;
   function follow({ target, clientX, buttons }) {
-    const host = target.closest?.("[data-in-address]");
-    if (!host || buttons || !chart()?.isDrawn() || chart().host !== host || waiting) return;
-    waiting = requestAnimationFrame(() => {
+    if (!chart()?.host.contains(target) || buttons) return;
+    pointed = clientX;
+    waiting ||= requestAnimationFrame(() => {
       waiting = 0;
-      const { l, r } = host.layout.margin;
-      const { left, width } = host.getBoundingClientRect();
-      const share = (clientX - left - l) / (width - l - r);
-      pointed = share >= 0 && share <= 1 ? share : null;
       again();
     });
   }
 
+  // The share of the axis at which the pointer is; null beside it.
+  function sharePointed() {
+    if (pointed === null) return null;
+    const { l, r } = chart().layout().margin;
+    const { left, width } = chart().host.getBoundingClientRect();
+    const share = (pointed - left - l) / (width - l - r);
+    return share >= 0 && share <= 1 ? share : null;
+  }
+
   // Where the pointer is; else where the slider is; else nowhere.
   function again() {
-    if (!chart()?.isDrawn()) return;
+    if (!chart()?.answer) return;
     const [from, to] = chart().seenRange();
+    const share = sharePointed();
     hide();
-    if (pointed !== null) show(from + pointed * (to - from));
+    if (share !== null) show(from + share * (to - from));
     else if (kept !== null) show(kept);
   }
 
   document.addEventListener("pointermove", follow);
   document.addEventListener("pointerout", ({ target, relatedTarget }) => {
-    const host = target.closest?.("[data-in-address]");
-    if (!host || host.contains(relatedTarget)) return;
+    const host = chart()?.host;
+    if (!host?.contains(target) || host.contains(relatedTarget)) return;
     pointed = null;
     again();
   });
+  document.addEventListener("ops:answered", ({ target }) => {
+    if (chart()?.host !== target) return;
+    span();
+    if (kept !== null && !said.length) tell(kept, show(kept));
+    else again();
+  });
   document.addEventListener("ops:drawn", () => slider() && (span(), again()));
+  document.addEventListener("ops:refreshed", () => slider() && again());
   document.addEventListener("ops:zoomed", () => slider() && (span(), again()));
 }

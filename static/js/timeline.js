@@ -249,6 +249,7 @@
         if (caption) caption.textContent = this.answer.caption;
         explain(this.host, this.answer.figure);
         tellTimes(this.host, this.answer.legend);
+        this.host.dispatchEvent(new CustomEvent("ops:answered", { bubbles: true }));
         await this.draw();
         this.tag = answer.headers.get("ETag") ?? ""; // not before it is drawn: what was not, is asked for again
       } else if (answer.status >= 400 && answer.status !== 401) throw new Error(`the figure was answered ${answer.status}`);
@@ -298,8 +299,13 @@
       if (reset) reset.hidden = !this.isZoomed;
     }
 
+    // Where things lie: the drawing of the server has them where plotly will.
+    layout() {
+      return this.isDrawn() ? this.host.layout : fitted(this.answer.figure.layout, this.host.clientWidth);
+    }
+
     range() {
-      return this.host.layout.xaxis.range.map(momentOf);
+      return this.layout().xaxis.range.map(momentOf);
     }
 
     // Plotly makes its own ticks for a zoom, except where they have to be words.
@@ -319,7 +325,7 @@
 
     // What is seen, as true moments in milliseconds.
     seenRange() {
-      const aheadMs = this.host.layout.meta.ahead_ms;
+      const aheadMs = this.layout().meta.ahead_ms;
       return this.range().map((at) => at - aheadMs);
     }
 

@@ -171,6 +171,33 @@ def test_policy_refuses_nothing_of_a_figure(figure: Page) -> None:
     assert figure.evaluate("window.refused") == []
 
 
+@pytest.mark.parametrize(
+    ("path", "name"), [("/timelines?range=15m", "figure"), ("/breakers/search_web?range=15m", "states")]
+)
+def test_drawing_reads_values_without_plotly(visit: Visit, path: str, name: str) -> None:
+    page = visit("/")
+    page.route("**/plotly.min*.js", lambda route: route.abort())
+    page.goto(page.url.rstrip("/") + path)
+    drawing = page.locator(f"#{name}")
+    drawing.hover()
+    box = drawing.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 60)
+    line = page.locator(".cursor-line")
+    expect(line.locator("span", has_text="closed").first).to_be_visible()
+    at = line.locator("i").bounding_box()
+    assert at is not None
+    assert abs(at["x"] - box["x"] - box["width"] * 0.6) < 2
+    page.mouse.move(2, 2)
+    expect(line).to_have_count(0)
+    if name == "figure":
+        page.locator("#cursor summary").click()
+    page.locator("[data-cursor-slider]").press("ArrowLeft")
+    expect(line).to_have_count(1)
+    assert "closed" in (page.locator("[data-cursor-slider]").get_attribute("aria-valuetext") or "")
+    expect(page.locator("[data-still]")).to_have_count(1 if name == "figure" else 2)
+
+
 def test_legend_filters(figure: Page) -> None:
     key = figure.locator("[data-times=figure] [data-trace=closed] button")
     assert figure.evaluate(DRAWN, "closed") == 1

@@ -18,6 +18,7 @@ from events.queries.transitions import Move, transition_of
 from events.timelines import Chart, instance_lanes
 from events.timelines.charts import compose
 from events.timelines.counts import blocked_band, failures_band
+from events.timelines.cursor import as_json
 from events.timelines.shares import Shares, probes_table, shares_band
 from events.timelines.states import Bar
 from events.views import figure_answer
@@ -39,7 +40,7 @@ def figure(request: HttpRequest, *, environment: str, name: str) -> HttpResponse
     window = window_in(request, environment, now=now)
     is_counts = request.GET.get("part") == "counts"
     chart = _counts(environment, name, window, now) if is_counts else states_of(environment, name, window, now)
-    return figure_answer(request, chart)
+    return figure_answer(request, chart, None if is_counts else {"cursor": as_json(chart)})
 
 
 def tables(request: HttpRequest, *, environment: str, name: str) -> HttpResponse:
@@ -102,7 +103,7 @@ def counts_of(environment: str, name: str, window: Window, *, moves: Sequence[Mo
     sums = queries.sums_per_bin(environment, start=window.start, end=window.end, breaker=name, has_successes=True)
     failures, rejections = (one.since(window.began) for one in (sums.failures("category"), sums.rejections()))
     shares = Shares.of(
-        failures,
+        sums.in_minutes().failures("category").since(window.began),
         sums.successes(),
         counting={one.value for one in rules.failures.open_breakers},
         limit=rules.settings.failure_rate_threshold or None,
