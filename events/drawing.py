@@ -33,6 +33,8 @@ _CELLS = 128
 """A strip is about this many pixels wide: what is narrower than one shows as one, the worst of what lies in it."""
 _TICK_STEPS_S = (5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)
 _MOST_TICKS = 8
+_EDGE = 3.0
+"""Nearer than this to an end of an axis, in per cent, half a label would lie outside."""
 _LEAST_EMPTY = 0.15
 """Narrower than this share of a lane, the words for it would not fit."""
 
@@ -345,11 +347,22 @@ def grid(start: datetime, end: datetime) -> SafeString:
 
 def axis(start: datetime, end: datetime) -> SafeString:
     """The labels of `ticks`, as the last row of a group of lanes."""
-    labels = [(tick.x, tick.words) for tick in ticks(start, end)]
+    return _axis([(tick.x, tick.words) for tick in ticks(start, end)])
+
+
+def _axis(labels: Sequence[tuple[str, str]]) -> SafeString:
+    """Words below places in per cent; at an edge beside it, because paper cuts off what lies outside."""
+    texts = [(x, _anchor(float(x.removesuffix("%"))), words) for x, words in labels]
     return format_html(
-        '<svg height="20" aria-hidden="true">{}</svg>',
-        format_html_join("", '<text x="{}" y="13" text-anchor="middle">{}</text>', labels),
+        '<svg class="axis" height="20" aria-hidden="true">{}</svg>',
+        format_html_join("", '<text x="{}" y="13" text-anchor="{}">{}</text>', texts),
     )
+
+
+def _anchor(x: float) -> str:
+    if x < _EDGE:
+        return "start"
+    return "end" if x > 100 - _EDGE else "middle"
 
 
 _UNKNOWN = mark_safe('fill="url(#p-unknown)"')  # nosec B308  # a constant
@@ -483,11 +496,4 @@ def heat_cells(cells: Sequence[tuple[int | None, str]], *, label: str) -> SafeSt
 
 def axis_of(labels: Sequence[tuple[float, str]]) -> SafeString:
     """Words at shares of the width, as the last row of a group of lanes."""
-    return format_html(
-        '<svg height="20" aria-hidden="true">{}</svg>',
-        format_html_join(
-            "",
-            '<text x="{}" y="13" text-anchor="middle">{}</text>',
-            [(_percent(100 * share), words) for share, words in labels],
-        ),
-    )
+    return _axis([(_percent(100 * share), words) for share, words in labels])

@@ -23,8 +23,6 @@ from events.runs.fold import RunFolds, add_runs
 from events.stated import alike, count_of, number_of, spelled, text_of, whole_of, whole_or_none
 from events.summing import (
     CALLS,
-    CAPACITY_429,
-    CAPACITY_529,
     COUNTER_OF,
     COUNTERS,
     FACTS,
@@ -38,6 +36,7 @@ from events.summing import (
     Moves,
     SumName,
     Sums,
+    capacity_kinds,
     one_move,
 )
 from recovery_ops.rules.enums import State
@@ -478,11 +477,9 @@ def _count_row(counters: list[int], event: str, row: Row) -> None:
     if event == "failure_classified":
         counters[FACTS] += 1
         counters[FAILURES] += 1
-        status_code, category = row.attributes.get(_STATUS_CODE), row.category
-        if status_code == 429 or category == CAPACITY_429:
-            counters[RATE_LIMITED] += 1
-        if status_code == 529 or category == CAPACITY_529:
-            counters[OVERLOADED] += 1
+        is_limited, is_overloaded = capacity_kinds(row.attributes.get(_STATUS_CODE), row.category)
+        counters[RATE_LIMITED] += is_limited
+        counters[OVERLOADED] += is_overloaded
         if _INNER_RETRIES in row.attributes:
             counters[INNER_RETRIES] += count_of(row.attributes, _INNER_RETRIES)
     elif event == "calls_counted":

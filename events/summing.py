@@ -36,6 +36,12 @@ _RETRIES = COUNTERS.index("retries")
 _CAPACITY = frozenset(category.value for category in CAPACITY)
 CAPACITY_429, CAPACITY_529 = Category.RATE_LIMITED.value, Category.OVERLOADED.value
 
+
+def capacity_kinds(status_code: object, category: str) -> tuple[bool, bool]:
+    """Whether a failure counts as rate limited (429), and whether as overloaded (529)."""
+    return status_code == 429 or category == CAPACITY_429, status_code == 529 or category == CAPACITY_529
+
+
 _Mask = tuple[bool, ...]
 """Which counters a view takes."""
 

@@ -296,6 +296,7 @@ class _Story:
     def chart(self, marks: Sequence[Mark] | None, questions: Sequence[Question] | None) -> Chart:
         by: By = "category" if self.asked.breaker else "family"
         began = self.window.began
+        sums = self.sums if self.earlier is None else self.sums.in_minutes()  # as wide as the bins compared with
         then = None
         if self.earlier is not None:
             words = COMPARED[self.asked.compare]
@@ -308,8 +309,8 @@ class _Story:
             questions = [one for one in questions if self.asked.narrow.concerns(one.breaker, self.named)]
         return timeline(
             self.fleet,
-            capacity=self.sums.capacity(),
-            failures=self.sums.failures(by),
+            capacity=sums.capacity(),
+            failures=sums.failures(by),
             rejections=self.sums.rejections(),
             degradations=self.reduced,
             by=by,

@@ -13,7 +13,6 @@ from events.queries.situation import last_trouble, sentence, worst_incident
 from events.queries.sums import (
     Sums,
     capacity_per_bin,
-    failures_per_bin,
     fallbacks_per_bin,
     rejections_per_bin,
     sums_per_bin,
@@ -68,7 +67,6 @@ __all__ = [
     "capacity_per_bin",
     "count_silent",
     "degradations",
-    "failures_per_bin",
     "fallbacks_per_bin",
     "fleet",
     "fleet_lanes",

@@ -1,38 +1,42 @@
 """Counts per bin of time, from the sums; one read answers for failures, capacity, fallbacks and rejections.
 
-Bins are as wide as the range asks for, at least a minute because the sums are per minute; a range of a quarter of an
-hour gets its failures in bins of 10 s, from the facts themselves, as long as there are few enough of them.
+Bins are as wide as the range asks for, at least a minute because the sums are per minute. Failures of a quarter of an
+hour or less are counted from their events, in bins of 1 to 10 s, as long as there are few enough of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Literal
 
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Q, Sum
 
 from events.models import Fact
 from events.moments import MINUTE_S, US_PER_S, Grid, Span, bin_width_s
 from events.queries.fleet import reporting_spans
 from events.queries.readings import category_or_none
-from events.queries.sum_rows import TELLING, SumRow, binned, in_all_dimensions, in_spans, widest
+from events.queries.sum_rows import KEPT, MEASURES, TELLING, SumRow, binned, in_all_dimensions, in_spans, widest
 from events.queries.sums_of_calls import is_of_backend, rows_of_backend, rows_of_service
 from events.rows import Bins, CapacityBins
 from events.sum_views import VIEWS, View
+from events.summing import capacity_kinds
 from recovery_ops.rules.enums import FAMILY_OF, Category, Family
 from recovery_ops.rules.events import FailureClassified
 from recovery_ops.wire import names
 
-FINE_BIN_S = 10
+FINE_BINS_S = (1, 2, 5, 10)
 FINE_UP_TO = timedelta(minutes=15)
+_MOST_BINS = 120
 FACTS_READ = 5_000
 """With more failures than this in a short range, its bins are minutes after all."""
 FAILED = names.EVENTS[FailureClassified].name
 
 By = Literal["category", "family"]
+_FIELDS = {"service": "agent__service"}
+_STATUS_CODE = names.ATTRIBUTES["status_code"]
 
 _VIEW_OF = {
     "failures": View.CATEGORY,
@@ -45,6 +49,15 @@ _VIEW_OF = {
 
 
 @dataclass(frozen=True, slots=True)
+class FineFailures:
+    """The failures of a short window, a row for each, in bins below a minute."""
+
+    grid: Grid
+    unknown: list[bool]
+    rows: Sequence[SumRow]
+
+
+@dataclass(frozen=True, slots=True)
 class Sums:
     """What was counted in a window, in each view."""
 
@@ -54,10 +67,19 @@ class Sums:
     called: frozenset[tuple[str, str]] = frozenset()
     """With a provider or a model: the breaker and operation of each call that named it, in the window or within the day
     before its end. What was not called is counted by these, for it names no provider."""
+    fine: FineFailures | None = None
+    """Its failures below a minute, where the window is short."""
 
     def failures(self, by: By = "category") -> Bins:
-        """Failures by category or by family."""
+        """Failures by category or by family; of a short window in bins below a minute."""
+        if self.fine is not None:
+            counts = ((row.bin, _kind(row.category, by), row.failures) for row in self.fine.rows)
+            return _bins(self.fine.grid, self.fine.unknown, counts)
         return self._bins("failures", lambda row: _kind(row.category, by))
+
+    def in_minutes(self) -> Sums:
+        """The same with all bins of the same width, whatever the window."""
+        return replace(self, fine=None)
 
     def fallbacks(self) -> Bins:
         """Answers by an alternative, by operation."""
@@ -68,8 +90,12 @@ class Sums:
         return self._bins("rejections", lambda row: row.breaker or row.operation)
 
     def capacity(self) -> CapacityBins:
-        """429 and 529 by "provider / model"; those that were called and never answered so have zeros."""
-        return _capacity(self.grid, self.unknown, self.rows[View.BACKEND])
+        """429 and 529 by "provider / model"; those that were called and never answered so have zeros. Bins as those of
+        failures."""
+        whole = _capacity(self.grid, self.unknown, self.rows[View.BACKEND])
+        if self.fine is None:
+            return whole
+        return _capacity(self.fine.grid, self.fine.unknown, self.fine.rows, names=whole.series)
 
     def backends(self, part: Literal["provider", "model"]) -> set[str]:
         """The providers or the models that were called."""
@@ -111,18 +137,53 @@ def sums_per_bin(
     """Everything the sums know of a window. Two queries; index `span_sum_once`, of a breaker `…_by_subject`, of a
     service `span_sum_of_service`.
 
-    `bin_s` is a multiple of 60; without it the width follows from the window. With `reporting`, what `reporting_spans`
-    says of the window, it is one query less. What merely went well is read only where it `has_successes`, of one
-    breaker. `of_calls` leaves the calls to a `provider` or `model`, or those of a `service`; for a model without its
-    provider it is one more, and for either where a server of before counted.
+    A quarter of an hour has `FineFailures`: one query more. `bin_s` is a multiple of 60; without it the width
+    follows from the window. With `reporting`, what `reporting_spans` says of the window, it is one query less. What
+    merely went well is read only where it `has_successes`, of one breaker. `of_calls` leaves the calls to a `provider`
+    or `model`, or those of a `service`; for a model without its provider it is one more, and for either where a server
+    of before counted.
     """
     grid = Grid.over(start, end, bin_s or bin_width_s(end - start))
     known = reporting_spans(environment, start=start, end=end) if reporting is None else reporting
     unknown = grid.outside(known)
+    calls = {**(of_calls or {}), **({"operation": operation} if operation is not None else {})}
     if has_successes:
         rows = _rows_of_some(environment, grid, operation, breaker, telling=TELLING | Q(successes__gt=0))
-        return Sums(grid, unknown, dict.fromkeys(_VIEW_OF.values(), rows))
-    return _sums(environment, grid, unknown, operation, breaker, of_calls or {})
+        sums = Sums(grid, unknown, dict.fromkeys(_VIEW_OF.values(), rows))
+    else:
+        sums = _sums(environment, grid, unknown, operation, breaker, of_calls or {})
+    if bin_s is not None or end - start > FINE_UP_TO or sums.total("failures") > FACTS_READ:
+        return sums
+    fine = Grid.over(start, end, _fine_bin_s(end - start))
+    failed = _failures_one_by_one(environment, fine, breaker, calls) if sums.total("failures") else []
+    if sums.total("failures") and not failed:
+        return sums  # the events have expired
+    return replace(sums, fine=FineFailures(fine, fine.outside(known), failed))
+
+
+def _fine_bin_s(window: timedelta) -> int:
+    wanted = window.total_seconds() / _MOST_BINS
+    return next(width for width in FINE_BINS_S if width >= wanted)
+
+
+def _failures_one_by_one(
+    environment: str, grid: Grid, breaker: str | None, calls: Mapping[str, str]
+) -> Sequence[SumRow]:
+    """A row for each failure of a short window. One query; index `fact_by_event`."""
+    first_us, width_us = grid.start_s * US_PER_S, grid.bin_s * US_PER_S
+    facts = Fact.objects.filter(
+        environment=environment, event=FAILED, at_us__gte=first_us, at_us__lt=grid.end_s * US_PER_S
+    )
+    if breaker is not None:
+        facts = facts.filter(Q(breaker=breaker) | Q(breaker="", operation=breaker))
+    facts = facts.filter(**{_FIELDS.get(name, name): value for name, value in calls.items()}).order_by()
+    nothing = dict.fromkeys(MEASURES, 0) | {"failures": 1}
+    rows = []
+    for at_us, attributes, *kept in facts.values_list("at_us", "attributes", *KEPT)[:FACTS_READ]:
+        is_limited, is_overloaded = capacity_kinds(attributes.get(_STATUS_CODE), kept[0])
+        told = nothing | {"rate_limited": int(is_limited), "overloaded": int(is_overloaded)}
+        rows.append(SumRow((at_us - first_us) // width_us, *kept, **told))
+    return rows
 
 
 def sums_earlier(
@@ -198,33 +259,6 @@ def _rows_of_some(
     return [SumRow(*values) for values in binned(found, moment, minutes, grid)]
 
 
-def failures_per_bin(
-    environment: str,
-    *,
-    start: datetime,
-    end: datetime,
-    operation: str | None = None,
-    breaker: str | None = None,
-    by: By = "category",
-) -> Bins:
-    """Failures by category or family. Two queries, three for a short range."""
-    sums = sums_per_bin(environment, start=start, end=end, operation=operation, breaker=breaker)
-    if end - start > FINE_UP_TO or sums.total("failures") > FACTS_READ:
-        return sums.failures(by)
-    grid = Grid.over(start, end, FINE_BIN_S)
-    first_us, width_us = grid.start_s * US_PER_S, grid.bin_s * US_PER_S
-    facts = Fact.objects.filter(
-        environment=environment, event=FAILED, at_us__gte=first_us, at_us__lt=grid.end_s * US_PER_S
-    )
-    if operation is not None:
-        facts = facts.filter(operation=operation)
-    if breaker is not None:
-        facts = facts.filter(breaker=breaker)
-    grouped = facts.values("category", bin=(F("at_us") - first_us) / width_us).annotate(count=Count("id")).order_by()
-    unknown = [sums.unknown[_index_of(sums.grid, begin)] for begin in range(grid.start_s, grid.end_s, grid.bin_s)]
-    return _bins(grid, unknown, ((row["bin"], _kind(row["category"], by), row["count"]) for row in grouped))
-
-
 def calls_between(environment: str, *, start: datetime, end: datetime) -> int:
     """How many calls were counted in the spans that a window touches. One query; index `span_sum_once`."""
     width = bin_width_s(end - start)
@@ -260,10 +294,6 @@ def _kind(category: str, by: By) -> str:
     return known.value if by == "category" else FAMILY_OF.get(known, Family.UNKNOWN).value
 
 
-def _index_of(grid: Grid, at_s: int) -> int:
-    return max(0, min(grid.length - 1, (at_s - grid.start_s) // grid.bin_s))
-
-
 def _bins(grid: Grid, unknown: list[bool], counts: Iterable[tuple[int, str, int]]) -> Bins:
     """Series by name, the largest first; a bin in which something was counted is known, whatever else is said."""
     series: dict[str, list[int]] = {}
@@ -276,8 +306,11 @@ def _bins(grid: Grid, unknown: list[bool], counts: Iterable[tuple[int, str, int]
     return Bins(start=grid.start, bin_s=grid.bin_s, series=largest, unknown=marks)
 
 
-def _capacity(grid: Grid, unknown: list[bool], rows: Sequence[SumRow]) -> CapacityBins:
-    kinds: dict[str, dict[str, list[int]]] = {"rate_limited": {}, "overloaded": {}}
+def _capacity(grid: Grid, unknown: list[bool], rows: Sequence[SumRow], *, names: Iterable[str] = ()) -> CapacityBins:
+    """429 and 529 by the name of a backend; `names` are there also where no row names them."""
+    kinds: dict[str, dict[str, list[int]]] = {
+        kind: {name: [0] * grid.length for name in names} for kind in ("rate_limited", "overloaded")
+    }
     marks = list(unknown)
     for row in rows:
         is_named = row.provider or row.model

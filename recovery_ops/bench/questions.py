@@ -126,11 +126,12 @@ def _figures(place: Place, span: dict[str, Any]) -> Iterator[_Asked]:
     yield "instance lanes of one breaker", lambda: queries.segments(environment, **span, breaker=one, now=place.now)
     yield "fleet lanes of a service", lambda: queries.fleet_lanes(environment, **span, now=place.now, service="billing")
     yield "sums", lambda: queries.sums_per_bin(environment, **span)
+    short = span | {"start": max(span["start"], span["end"] - timedelta(minutes=15))}
+    yield "sums of a short range", lambda: queries.sums_per_bin(environment, **short)
+    yield "sums of one breaker in a short range", lambda: queries.sums_per_bin(environment, **short, breaker=one)
     for which, of_calls in _SOME_CALLS.items():
         yield f"sums of {which}", partial(queries.sums_per_bin, environment, **span, of_calls=of_calls)
     yield "sums of one breaker", lambda: queries.sums_per_bin(environment, **span, breaker=one)
-    yield "failures per bin", lambda: queries.failures_per_bin(environment, **span)
-    yield "failures per bin of one breaker", lambda: queries.failures_per_bin(environment, **span, breaker=one)
     yield "degradations", lambda: queries.degradations(environment, **span)
     yield "reductions", lambda: degradations_in(environment, **span, now=place.now)
     yield "amplification", lambda: amplification(environment, **span)

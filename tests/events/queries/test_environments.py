@@ -112,10 +112,9 @@ def every(environment: str) -> Iterator[Question]:
         asked[f"lanes of a service until {at}"] = partial(queries.fleet_lanes, environment, **moment, service="billing")
     some: list[dict[str, Any]] = [{"operation": "summarize"}, {"breaker": "crm.update"}]
     for kept in some:
-        asked[f"failures per bin of {kept}"] = partial(queries.failures_per_bin, environment, **span, **kept)
         asked[f"sums of {kept}"] = partial(queries.sums_per_bin, environment, **span, **kept)
-        short: dict[str, Any] = {"start": NOW - HOUR / 5, "end": NOW, "by": "family"}
-        asked[f"fine failures of {kept}"] = partial(queries.failures_per_bin, environment, **short, **kept)
+        short: dict[str, Any] = {"start": NOW - HOUR / 5, "end": NOW}
+        asked[f"fine failures of {kept}"] = partial(queries.sums_per_bin, environment, **short, **kept)
     for show in runs.Show:
         for narrow in NARROWED if show in (runs.Show.TROUBLED, runs.Show.ALL) else (Narrow(),):
             filters = runs.RunFilters(show=show, narrow=narrow)

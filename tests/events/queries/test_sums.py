@@ -13,12 +13,11 @@ from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from events.fold import Folded
-from events.models import Agent, Degradation, SpanSum
+from events.models import Agent, Degradation, Fact, SpanSum
 from events.moments import Grid, bin_width_s, from_us, to_us, united
 from events.queries import (
     capacity_per_bin,
     degradations,
-    failures_per_bin,
     fallbacks_per_bin,
     operations,
     recent_failures,
@@ -75,7 +74,7 @@ def storm(db: None) -> Story:
 
 
 def test_failures_fall_into_minutes_by_category_and_by_family(storm: Story) -> None:
-    bins = failures_per_bin("dev", **HOUR)
+    bins = sums_per_bin("dev", **HOUR).failures()
     assert (bins.bin_s, bins.length) == (60, 61)
     assert {name: sum(values) for name, values in bins.series.items()} == {
         "overloaded": 3,
@@ -84,24 +83,53 @@ def test_failures_fall_into_minutes_by_category_and_by_family(storm: Story) -> N
     }
     at = next(index for index, value in enumerate(bins.total()) if value == 4)
     assert bins.starts()[at] <= ago(604) < ago(601) < bins.starts()[at + 1]
-    assert failures_per_bin("dev", by="family", **HOUR).series.keys() == {Family.TRANSIENT.value}
+    assert sums_per_bin("dev", **HOUR).failures("family").series.keys() == {Family.TRANSIENT.value}
 
 
 def test_failures_of_one_operation_or_breaker(storm: Story) -> None:
-    assert failures_per_bin("dev", operation="fetch_page", **HOUR).total() == [
-        int(value > 0) for value in failures_per_bin("dev", breaker="fetch_page", **HOUR).total()
+    assert sums_per_bin("dev", operation="fetch_page", **HOUR).failures().total() == [
+        int(value > 0) for value in sums_per_bin("dev", breaker="fetch_page", **HOUR).failures().total()
     ]
-    assert sum(failures_per_bin("dev", breaker="search_web", **HOUR).total()) == 4
+    assert sum(sums_per_bin("dev", breaker="search_web", **HOUR).failures().total()) == 4
 
 
-def test_a_quarter_of_an_hour_has_bins_of_ten_seconds(storm: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    quarter: dict[str, Any] = {"start": ago(900), "end": NOW}
-    fine = failures_per_bin("dev", **quarter)
-    assert (fine.bin_s, sum(fine.total())) == (10, 4)
-    monkeypatch.setattr("events.queries.sums.FACTS_READ", 3)
-    coarse = failures_per_bin("dev", **quarter)
+SHORT = [(900, 10), (600, 5), (240, 2), (120, 1)]
+
+
+@pytest.mark.parametrize(("length_s", "bin_s"), SHORT)
+def test_short_range_has_bins_below_minute(storm: Story, length_s: int, bin_s: int) -> None:
+    short: dict[str, Any] = {"start": ago(550 + length_s), "end": ago(550)}
+    sums = sums_per_bin("dev", **short)
+    failures, capacity = sums.failures(), sums.capacity()
+    assert (failures.bin_s, capacity.bin_s) == (bin_s, bin_s)
+    assert {name: sum(values) for name, values in failures.series.items()} == {
+        "overloaded": 2,
+        "rate_limited": 1,
+        "timeout": 1,
+    }
+    assert sum(capacity.rate_limited["helios / large"]) == 1
+    assert sum(capacity.overloaded["helios / large"]) == 2
+    assert capacity.series["helios / embed"] == [0] * capacity.length
+    assert sums.in_minutes().failures().bin_s == sums.rejections().bin_s == 60
+
+
+def test_short_range_counts_some_calls_alone(storm: Story) -> None:
+    short: dict[str, Any] = {"start": ago(900), "end": NOW}
+    assert sum(sums_per_bin("dev", operation="fetch_page", breaker="fetch_page", **short).failures().total()) == 1
+    assert sum(sums_per_bin("dev", of_calls={"provider": "helios"}, **short).failures().total()) == 3
+    assert sums_per_bin("dev", of_calls={"service": "nobody"}, **short).failures().series == {}
+
+
+@pytest.mark.parametrize("is_flood", [True, False])
+def test_flood_or_expired_events_keep_bins_of_minute(
+    storm: Story, monkeypatch: pytest.MonkeyPatch, *, is_flood: bool
+) -> None:
+    if is_flood:
+        monkeypatch.setattr("events.queries.sums.FACTS_READ", 3)
+    else:
+        Fact.objects.all().delete()
+    coarse = sums_per_bin("dev", start=ago(900), end=NOW).failures()
     assert (coarse.bin_s, sum(coarse.total())) == (60, 4)
-    assert sum(failures_per_bin("dev", operation="fetch_page", breaker="fetch_page", **quarter).total()) == 1
 
 
 def test_capacity_tells_429_from_529_and_shows_who_answered_well(storm: Story) -> None:
@@ -134,17 +162,17 @@ def test_fallbacks_and_rejections_are_counted() -> None:
 @pytest.mark.django_db
 def test_bins_in_which_nobody_lived_are_unknown_and_not_zero() -> None:
     Story().tell(heartbeat(), at=2000).tell(heartbeat(), at=1000).store()
-    bins = failures_per_bin("dev", **HOUR)
+    bins = sums_per_bin("dev", **HOUR).failures()
     known = [begin for begin, is_unknown in zip(bins.starts(), bins.unknown, strict=True) if not is_unknown]
     assert ago(2060) < known[0] <= ago(2000)
     assert ago(1060) < known[-1] <= ago(955)
-    assert all(failures_per_bin("prod", **HOUR).unknown)
+    assert all(sums_per_bin("prod", **HOUR).failures().unknown)
 
 
 @pytest.mark.django_db
 def test_a_bin_with_late_facts_is_known() -> None:
     Story().tell(failed(), at=3000, received=10).store()
-    bins = failures_per_bin("dev", **HOUR)
+    bins = sums_per_bin("dev", **HOUR).failures()
     assert [bins.unknown[index] for index, count in enumerate(bins.total()) if count] == [False]
 
 

@@ -38,8 +38,9 @@ def capacity_tiles(
 
     `is_dark`: the range reaches until now, and nobody reports any more.
     """
-    failures = sums.failures("category")
-    minutes = _known_minutes(failures, sums.capacity(), window)
+    whole = sums.in_minutes()  # of a sender heard of late, only bins with failures are known
+    failures = whole.failures("category")
+    minutes = _known_minutes(failures, whole.capacity(), window)
     kinds = {name: sum(values) for name, values in failures.series.items()}
     link = window.link
     overloaded, limited = sums.total("overloaded"), sums.total("rate_limited")
