@@ -86,6 +86,12 @@ def test_changes_shortly_before_are_marked_and_older_ones_left_out(event: Capaci
         assert ["before" in one.data for one in found] == marks
 
 
+def test_impact_says_what_failed_first_and_what_was_done(event: CapacityEvent) -> None:
+    facts = {one.data["fact"]: one.data.get("value") for one in shown(signed_in(Role.VIEWER), event).having("fact")}
+    assert list(facts)[:5] == ["owner", "first", "reached", "outcomes", "opened"]
+    assert (facts["owner"], facts["first"], facts["opened"]) == ("provider", "model:large", "1")
+
+
 def test_bars_add_up_to_the_failures(event: CapacityEvent) -> None:
     page = shown(signed_in(Role.VIEWER), event)
     counts = [int(one) for one in page.values("bar")]

@@ -10,6 +10,7 @@ from django.utils import timezone
 from events import queries
 from events.capacity.moves import BreakerMoves
 from events.capacity.rows import OWNER_WORDS, CapacityEventRow
+from events.rows import FailureRow
 from events.wording import clock_text, count_text, listing, span_text, state_text, zone_word
 from recovery_ops.control.runs.views.run import dollars
 
@@ -67,10 +68,21 @@ class OutageFact:
     value: object = None
 
 
-def facts_of(row: CapacityEventRow) -> list[OutageFact]:
+def facts_of(
+    row: CapacityEventRow, *, now: datetime, oldest: FailureRow | None = None, outcomes: str = ""
+) -> list[OutageFact]:
+    """Who is at fault, since when and with what failure, and what our side did, come first: they are read on a phone.
+
+    `oldest` is its first failure while it is kept, `outcomes` how its runs ended.
+    """
     of_newest = ", of those that were read one by one" if sum(row.codes.values()) < row.failures else ""
     told = [
         OutageFact("owner", "Attribution", OWNER_WORDS[row.owner], row.owner.value),
+        OutageFact("first", "First failure", _first(row, oldest, now), None if oldest is None else oldest.operation),
+        OutageFact("reached", "Impact", reached(row)),
+        *([OutageFact("outcomes", "Run outcomes", outcomes)] if outcomes else []),
+        _opened(row, now),
+        OutageFact("fallbacks", "Fallbacks", f"{row.fallbacks:,}", row.fallbacks),
         OutageFact(
             "failures",
             "Failed attempts",
@@ -79,7 +91,6 @@ def facts_of(row: CapacityEventRow) -> list[OutageFact]:
         ),
         *([OutageFact("regions", "Regions", _regions(row))] if row.regions else []),
         *([OutageFact("codes", "Codes", answers_of(row) + of_newest)] if row.codes else []),
-        OutageFact("reached", "Impact", reached(row)),
         *([OutageFact("agents", "Agents", _agents(row))] if row.services else []),
         OutageFact("peak", "Peak minute", _worst_minute(row), row.peak_per_min),
         OutageFact(
@@ -88,9 +99,6 @@ def facts_of(row: CapacityEventRow) -> list[OutageFact]:
             "none" if row.longest_wait_s is None else f"up to {span_text(row.longest_wait_s)}",
             row.longest_wait_s,
         ),
-        # An event that was over before moves were counted knows only what opened.
-        *([] if row.moves else [_opened(row)]),
-        OutageFact("fallbacks", "Fallbacks", f"{row.fallbacks:,}", row.fallbacks),
         OutageFact(
             "waiting",
             "Runs waiting",
@@ -108,9 +116,24 @@ def facts_of(row: CapacityEventRow) -> list[OutageFact]:
     return told if row.is_read else told[:1]
 
 
-def _opened(row: CapacityEventRow) -> OutageFact:
-    names = listing(list(row.breakers), most=6) or "none"
-    return OutageFact("opened", "Breakers opened", names, len(row.breakers))
+def _first(row: CapacityEventRow, oldest: FailureRow | None, now: datetime) -> str:
+    at = f"{clock_text(row.started, today=now)} {zone_word(row.started)}"
+    return at if oldest is None else f"{at}, {described(oldest)}"
+
+
+def described(failure: FailureRow) -> str:
+    """`search_web on a-1: Overloaded`."""
+    return f"{failure.operation} on {failure.instance}: {failure.message or failure.category}"
+
+
+def _opened(row: CapacityEventRow, now: datetime) -> OutageFact:
+    """By its moves; an event that was over before those were counted knows only what opened."""
+    names = [one.breaker for one in row.moves] or list(row.breakers)
+    said = listing(names, most=6) or "none"
+    closed = [one.closed_at for one in row.moves if one.closed_at is not None]
+    if closed and len(closed) == len(row.moves):
+        said = f"{said}; all closed at {clock_text(max(closed), today=now)}"
+    return OutageFact("opened", "Breakers opened", said, len(names))
 
 
 def breakers_now(row: CapacityEventRow, environment: str, now: datetime) -> list[OutageFact]:

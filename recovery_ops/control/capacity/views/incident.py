@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.contrib import messages
@@ -13,7 +14,7 @@ from django.utils import timezone
 from events.capacity.arranging import arrangements_of
 from events.capacity.asking import capacity_event, similar_before, struck_beside
 from events.capacity.occurrences import failures_in
-from events.capacity.rows import OWNER_WORDS, CapacityEventRow
+from events.capacity.rows import OWNER_CHIPS, CapacityEventRow
 from events.narrowing import one_of
 from events.pages import fragment_of, render_page
 from events.queries.resting_keys import keys_in
@@ -23,7 +24,7 @@ from recovery_ops.control.capacity.views.chart import chart_of
 from recovery_ops.control.capacity.views.comparison import compared
 from recovery_ops.control.capacity.views.impact import breakers_now, codes_of, facts_of, reached, telling
 from recovery_ops.control.capacity.views.remaining import remaining_of
-from recovery_ops.control.capacity.views.runs import runs_href, runs_reached
+from recovery_ops.control.capacity.views.runs import OutcomeCount, runs_href, runs_reached
 from recovery_ops.control.capacity.views.timeline import timeline_of
 from recovery_ops.control.core.cursors import cut
 from recovery_ops.control.core.pagination import page, place_asked
@@ -58,10 +59,13 @@ def incident(request: HttpRequest, *, environment: str, number: int) -> HttpResp
         "now": now,
         "row": row,
         "lasted": row.lasted(now),
-        "owner_words": OWNER_WORDS[row.owner],
+        "owner_chip": OWNER_CHIPS[row.owner],
         "sentence": telling(row, now),
         "customer_words": customer_words(row, now),
-        "facts": [*facts_of(row), *breakers_now(row, environment, now)],
+        "facts": [
+            *facts_of(row, now=now, oldest=oldest, outcomes=_in_words(runs.outcomes)),
+            *breakers_now(row, environment, now),
+        ],
         "beside": listing(struck_beside(row, environment), most=4),
         "categories": [(one.value, count, _share(count, row)) for one, count in row.categories.items()],
         "operations": [(name, count, _share(count, row)) for name, count in row.operations.items()],
@@ -99,6 +103,11 @@ def _failures(request: HttpRequest, row: CapacityEventRow, environment: str) -> 
 def _line(row: CapacityEventRow, now: datetime) -> tuple[CapacityEventRow, str, str, timedelta]:
     """An event with its codes, what it reached and how long it lasted, or lasts so far."""
     return row, codes_of(row), reached(row), row.lasted(now)
+
+
+def _in_words(outcomes: Iterable[OutcomeCount]) -> str:
+    """`54 degraded, 7 failed`."""
+    return ", ".join(f"{one.count:,} {one.word}" for one in outcomes)
 
 
 def _share(count: int, row: CapacityEventRow) -> float:

@@ -17,7 +17,7 @@ from events.rows import FailureRow
 from events.timelines import Kind, Mark
 from events.window import Window
 from events.wording import category_text, count_text
-from recovery_ops.control.capacity.views.impact import peak_failures
+from recovery_ops.control.capacity.views.impact import described, peak_failures
 from recovery_ops.control.dashboard.marks import acts_about, deployment_mark
 from recovery_ops.control.escalations.selectors.by_incident import Said
 
@@ -92,7 +92,7 @@ def timeline_of(
 
 def _failures(row: CapacityEventRow, oldest: FailureRow | None) -> Iterator[Entry]:
     run_href = reverse("run", args=[oldest.run]) if oldest is not None and oldest.run else ""
-    detail = "" if oldest is None else f"{oldest.operation} on {oldest.instance}: {oldest.message or oldest.category}"
+    detail = "" if oldest is None else described(oldest)
     yield Entry(at=row.started, kind=Happened.FAILURE, text="First failure", detail=detail, href=run_href)
     for part in row.parts:
         if part.started > row.started:
