@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import Literal
+from typing import Any, Literal
 
 from django.db.models import Q, Sum
 
@@ -149,9 +149,8 @@ def sums_per_bin(
     calls = {**(of_calls or {}), **({"operation": operation} if operation is not None else {})}
     if has_successes:
         rows = _rows_of_some(environment, grid, operation, breaker, telling=TELLING | Q(successes__gt=0))
-        sums = Sums(grid, unknown, dict.fromkeys(_VIEW_OF.values(), rows))
-    else:
-        sums = _sums(environment, grid, unknown, operation, breaker, of_calls or {})
+        return Sums(grid, unknown, dict.fromkeys(_VIEW_OF.values(), rows))  # successes are known per minute alone
+    sums = _sums(environment, grid, unknown, operation, breaker, of_calls or {})
     if bin_s is not None or end - start > FINE_UP_TO or sums.total("failures") > FACTS_READ:
         return sums
     fine = Grid.over(start, end, _fine_bin_s(end - start))
@@ -181,7 +180,7 @@ def _failures_one_by_one(
     rows = []
     for at_us, attributes, *kept in facts.values_list("at_us", "attributes", *KEPT)[:FACTS_READ]:
         is_limited, is_overloaded = capacity_kinds(attributes.get(_STATUS_CODE), kept[0])
-        told = nothing | {"rate_limited": int(is_limited), "overloaded": int(is_overloaded)}
+        told: dict[str, Any] = nothing | {"rate_limited": int(is_limited), "overloaded": int(is_overloaded)}
         rows.append(SumRow((at_us - first_us) // width_us, *kept, **told))
     return rows
 

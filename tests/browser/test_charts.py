@@ -176,7 +176,7 @@ def test_bands_are_moved_and_lanes_pinned_by_keys_and_without_script(visit: Visi
     assert [one.split(",")[0] for one in words[:3]] == [
         "Pinned: Breakers",
         "Breakers",
-        "Failures per minute",
+        "Failures per 10 s",
     ]
 
 

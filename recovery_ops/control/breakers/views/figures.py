@@ -103,7 +103,7 @@ def counts_of(environment: str, name: str, window: Window, *, moves: Sequence[Mo
     sums = queries.sums_per_bin(environment, start=window.start, end=window.end, breaker=name, has_successes=True)
     failures, rejections = (one.since(window.began) for one in (sums.failures("category"), sums.rejections()))
     shares = Shares.of(
-        sums.in_minutes().failures("category").since(window.began),
+        failures,
         sums.successes(),
         counting={one.value for one in rules.failures.open_breakers},
         limit=rules.settings.failure_rate_threshold or None,
