@@ -91,15 +91,11 @@ def recoveries(environment: str, *, first: date, last: date) -> Recoveries:
     return added_up(list(days.order_by("day")), first=first, last=last)
 
 
-def two_spans(environment: str, *, last: date, days: int) -> tuple[Recoveries, Recoveries]:
-    """The last so many days, and as many before them. One query."""
-    first, before = last - timedelta(days=days - 1), last - timedelta(days=2 * days - 1)
-    found = list(
-        RecoveryDay.objects.filter(environment=environment, day__gte=_number(before), day__lte=_number(last)).order_by(
-            "day"
-        )
-    )
-    border = _number(first)
+def two_spans(environment: str, *, first: date, last: date) -> tuple[Recoveries, Recoveries]:
+    """These days, both included, and as many before them. One query; index `recovery_day_once`."""
+    before = first - (last - first) - timedelta(days=1)
+    days = RecoveryDay.objects.filter(environment=environment, day__gte=_number(before), day__lte=_number(last))
+    found, border = list(days.order_by("day")), _number(first)
     return (
         added_up([row for row in found if row.day >= border], first=first, last=last),
         added_up([row for row in found if row.day < border], first=before, last=first - timedelta(days=1)),

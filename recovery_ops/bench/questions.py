@@ -230,7 +230,7 @@ def _standing(place: Place) -> Iterator[_Asked]:
     yield "breakers as they are reported", lambda: reported(environment, now=now)
     yield "calls and retries", lambda: calls_and_retries(environment, windows_s=_WINDOWS_S, now=now)
     yield "capacity failures of four weeks", lambda: capacity_week(environment, end=now)
-    yield "recoveries", lambda: two_spans(environment, last=today_of(now), days=30)
+    yield "recoveries", lambda: two_spans(environment, first=today_of(now) - timedelta(days=29), last=today_of(now))
     yield "first sign of life", lambda: first_sign_of_life(environment)
     yield "first event", lambda: first_receipt_and_event(environment)
     yield from _of_instances(place)

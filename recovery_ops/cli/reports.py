@@ -32,16 +32,8 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     say(f"{found['environment']}, {total['start'][:10]} to {total['end'][:19]} UTC")
     for line in _figures(total):
         say(line)
-    recovery = found["recovery"]
-    runs, spent, money = recovery["runs"], recovery["time"], recovery["money"]
-    say(
-        f"runs with failures: {runs['troubled']} of {runs['ended']}; {runs['alone']} auto-recovered, "
-        f"{runs['helped']} with human input, {runs['lost']} failed"
-    )
-    say(f"time saved: {_span(spent['saved_s'])}; in failed runs: {_span(spent['lost_s'])}")
-    cost = "not reported" if money["saved_usd"] is None else f"${money['saved_usd']:.2f} saved"
-    lost = "" if money["lost_usd"] is None else f", ${money['lost_usd']:.2f} in failed runs"
-    say(f"cost: {cost}{lost}")
+    for line in _outcomes(found["recovery"]):
+        say(line)
     if found["is_partial"]:
         say("Partial: the oldest escalations are not included.")
     for week in found["weeks"] if len(found["weeks"]) > 1 else ():
@@ -58,6 +50,21 @@ def _figures(span: Mapping[str, Any]) -> Iterator[str]:
     for word, name in (("ack SLA met", "acknowledged_in_time"), ("resolve SLA met", "resolved_in_time")):
         if span[name]["of"]:
             yield f"{word}: {span[name]['kept']} of {span[name]['of']} due"
+
+
+def _outcomes(recovery: Mapping[str, Any]) -> Iterator[str]:
+    runs, spent, money = recovery["runs"], recovery["time"], recovery["money"]
+    if runs["ended"] is None:
+        yield "runs with failures: not available yet"
+        return
+    yield (
+        f"runs with failures: {runs['troubled']} of {runs['ended']}; {runs['alone']} auto-recovered, "
+        f"{runs['helped']} with human input, {runs['lost']} failed"
+    )
+    yield f"time saved: {_span(spent['saved_s'])}; in failed runs: {_span(spent['lost_s'])}"
+    cost = "not reported" if money["saved_usd"] is None else f"${money['saved_usd']:.2f} saved"
+    lost = "" if money["lost_usd"] is None else f", ${money['lost_usd']:.2f} in failed runs"
+    yield f"cost: {cost}{lost}"
 
 
 def _span(seconds: float) -> str:

@@ -109,7 +109,7 @@ def test_two_spans_are_one_question() -> None:
     week(Story(), at=8 * DAY_S).store()
     sum_days("dev", NOW, most=20)
     with CaptureQueriesContext(connection) as asked:
-        this, before = two_spans("dev", last=TODAY, days=7)
+        this, before = two_spans("dev", first=TODAY - timedelta(days=6), last=TODAY)
     assert len(asked) == 1
     assert (this.alone.runs, before.alone.runs) == (2, 2)
     assert (before.last, len(this.days)) == (this.first - timedelta(days=1), 7)

@@ -186,9 +186,12 @@ def report_document(found: Report) -> Document:
 
 
 def recovery_document(found: Recoveries) -> dict[str, dict[str, int | float | None]]:
-    """What runs did in the days of a report: outcomes, durations, and cost where a run reported it."""
+    """What runs did in the days of a report: outcomes, durations, and cost where a run reported it.
+
+    All values are null while none of the days has been summed.
+    """
     is_known = found.knows_cost
-    return {
+    document: dict[str, dict[str, int | float | None]] = {
         "runs": {
             "ended": found.runs,
             "troubled": found.troubled,
@@ -212,6 +215,9 @@ def recovery_document(found: Recoveries) -> dict[str, dict[str, int | float | No
             "runs_that_said": found.costed,
         },
     }
+    if found.read_at is None:
+        return {section: dict.fromkeys(figures) for section, figures in document.items()}
+    return document
 
 
 def _of_load(span: Span) -> Document:

@@ -18,7 +18,7 @@ from events.capacity.asking import capacity_events
 from events.capacity.rows import OWNER_WORDS, CapacityEventRow
 from events.drawing import spark, stacked
 from events.pages import render_page
-from events.recoveries.asking import Cause, Recoveries, recoveries, today_of, two_spans
+from events.recoveries.asking import Cause, Recoveries, today_of, two_spans
 from events.wording import category_text, count_text, share_text, span_text
 from recovery_ops.control.core.actions import ACTIONS, past_tense
 from recovery_ops.control.core.models.audit import AuditEntry
@@ -71,7 +71,8 @@ class Line:
 def looking_back(request: HttpRequest, environment: str, *, now: datetime) -> HttpResponse:
     """The last 7 or 30 days, today included, beside as many before them."""
     over = request.GET["over"]
-    this, before = two_spans(environment, last=today_of(now), days=SPANS[over])
+    today = today_of(now)
+    this, before = two_spans(environment, first=today - timedelta(days=SPANS[over] - 1), last=today)
     start = observed_since(environment, _midnight(this.first), now)
     answers = answering(environment, start=start, end=now + timedelta(seconds=1), now=now)
     answered_before = answering(environment, start=_midnight(before.first), end=_midnight(this.first), now=now)
@@ -98,10 +99,8 @@ def looking_back(request: HttpRequest, environment: str, *, now: datetime) -> Ht
 
 
 def recovery_parts(environment: str, *, start: datetime, end: datetime, now: datetime) -> dict[str, Any]:
-    """The parts of a report on runs, issues, incidents and actions. About six queries."""
-    first, last = today_of(start), today_of(end - timedelta.resolution)
-    this = recoveries(environment, first=first, last=last)
-    before = recoveries(environment, first=first - (last - first) - timedelta(days=1), last=first - timedelta(days=1))
+    """The parts of a report on runs, issues, incidents and actions. Four queries."""
+    this, before = two_spans(environment, first=today_of(start), last=today_of(end - timedelta.resolution))
     outages, deeds = incidents_and_deeds(environment, start=start, end=end, now=now)
     return {
         "sentence_of_runs": _sentence(this, "In this range"),
@@ -135,6 +134,7 @@ def _alone(this: Recoveries, before: Recoveries) -> Tile:
         unit="",
         detail=f"{this.alone.runs:,} of {count_text(this.troubled, 'run')} with failures{was}",
         href=f"{reverse('runs')}?show=troubled",
+        told={"alone": this.alone.runs, "troubled": this.troubled},
         spark=_course([alone for _, alone, _, _ in this.days]),
     )
 
@@ -147,6 +147,7 @@ def _lost(this: Recoveries, before: Recoveries) -> Tile:
         unit="run" if this.lost.runs == 1 else "runs",
         detail=f"of {this.runs:,} ended runs{_was(before, f'{before.lost.runs:,}')}",
         href=f"{reverse('runs')}?show=failed",
+        told={"lost": this.lost.runs, "ended": this.runs},
         spark=_course([lost for *_, lost in this.days]),
     )
 
@@ -162,6 +163,7 @@ def _time(this: Recoveries, before: Recoveries) -> tuple[Tile, Tile]:
             unit="",
             detail=f"duration of auto-recovered runs{_was(before, _hours(saved_before_s))}",
             href=href,
+            told={"seconds": round(saved_s)},
         ),
         Tile(
             name="failed-time",
@@ -170,6 +172,7 @@ def _time(this: Recoveries, before: Recoveries) -> tuple[Tile, Tile]:
             unit="",
             detail=f"duration of failed runs{_was(before, _hours(before.lost.took_s))}",
             href=href,
+            told={"seconds": round(this.lost.took_s)},
         ),
     )
 

@@ -287,6 +287,7 @@ def _figures(found: Report) -> Sequence[Tile]:
             unit="",
             detail=f"{total.by_default:,} by default action",
             href=reverse("escalations"),
+            told={"asked": total.opened, "defaulted": total.by_default},
             spark=_course([week.opened for week in weeks]),
         ),
         _time("mtta", "MTTA, p50", total.acknowledging, [week.acknowledging.median_s for week in weeks]),
@@ -297,18 +298,20 @@ def _figures(found: Report) -> Sequence[Tile]:
 
 
 def _time(name: str, title: str, times: Times, course: Sequence[float | None]) -> Tile:
-    if times.mean_s is None or times.median_s is None or times.p90_s is None:
-        figure, detail = "–", "no data"
-    else:
+    figure, detail, told = "–", "no data", {"of": times.count}
+    if times.mean_s is not None and times.median_s is not None and times.p90_s is not None:
         figure = span_text(times.median_s)
         detail = f"p90 {span_text(times.p90_s)}, mean {span_text(times.mean_s)}, of {times.count:,}"
-    return Tile(name=name, title=title, figure=figure, unit="", detail=detail, href=_DEFINED, spark=_course(course))
+        told["median"] = round(times.median_s)
+    spark = _course(course)
+    return Tile(name=name, title=title, figure=figure, unit="", detail=detail, href=_DEFINED, told=told, spark=spark)
 
 
 def _in_time(name: str, title: str, kept: Kept, course: Sequence[float | None]) -> Tile:
     figure = "–" if kept.share is None else share_text(kept.share)
     detail = f"{kept.kept:,} of {kept.of:,} due" if kept.of else "none due"
-    return Tile(name=name, title=title, figure=figure, unit="", detail=detail, href=_DEFINED, spark=_course(course))
+    told, spark = {"kept": kept.kept, "of": kept.of}, _course(course)
+    return Tile(name=name, title=title, figure=figure, unit="", detail=detail, href=_DEFINED, told=told, spark=spark)
 
 
 def _course(values: Sequence[float | None]) -> SafeString | str:
