@@ -15,7 +15,7 @@ from typing import Any
 from django.db.models import Q, QuerySet, Sum
 
 from events.models import MinuteSum, SpanSum
-from events.moments import MINUTE_S, US_PER_S, to_us
+from events.moments import MINUTE_S, US_PER_S, from_us, to_us
 from events.sum_views import VIEWS, View
 from recovery_ops.rules.enums import CAPACITY
 
@@ -24,6 +24,7 @@ FACTOR_MOST = 1.5
 CALLS_LEAST = 20
 """Of fewer calls nobody concludes anything."""
 
+_MINUTE_US = MINUTE_S * US_PER_S
 _WIDTHS_MIN = VIEWS[View.EFFORT]
 _CAPACITY = [category.value for category in CAPACITY]
 _MEASURES = ("calls", "attempts", "failures", "retries", "inner_retries")
@@ -81,6 +82,9 @@ PLACE = (int, int, str, str, int)
 class Amplification:
     """All rows of a window, those that spend most first."""
 
+    start: datetime
+    end: datetime
+    """The whole minutes that are counted: those in which the range starts and ends are counted whole."""
     rows: tuple[AmplificationRow, ...]
     background_capacity_retries: int
     """Retries after a capacity failure for which nobody waited: the rules make none."""
@@ -134,9 +138,10 @@ def amplification(environment: str, *, start: datetime, end: datetime) -> Amplif
 
     Indexes: `minute_sum_once`, `span_sum_once`.
     """
+    minutes = range(to_us(start) // _MINUTE_US, -(-to_us(end) // _MINUTE_US))  # a minute that begins at the end is out
     counts: dict[tuple[str, str, bool], dict[str, int]] = defaultdict(lambda: dict.fromkeys(_MEASURES, 0))
     refused = 0
-    for row in _grouped(environment, start, end):
+    for row in _grouped(environment, minutes):
         one = counts[row["operation"], row["source"], row["is_foreground"]]
         for measure in _MEASURES:
             one[measure] += row[measure]
@@ -159,7 +164,12 @@ def amplification(environment: str, *, start: datetime, end: datetime) -> Amplif
         if any(one.values())
     ]
     rows.sort(key=lambda row: row.place)
-    return Amplification(rows=tuple(rows), background_capacity_retries=refused)
+    return Amplification(
+        start=from_us(minutes.start * _MINUTE_US),
+        end=from_us(minutes.stop * _MINUTE_US),
+        rows=tuple(rows),
+        background_capacity_retries=refused,
+    )
 
 
 def spent_on_more(calls: int, attempts: int, retries: int) -> int:
@@ -172,10 +182,9 @@ def spent_on_more(calls: int, attempts: int, retries: int) -> int:
     return max(min(retries, attempts - 1) if attempts else retries, attempts - calls)
 
 
-def _grouped(environment: str, start: datetime, end: datetime) -> Iterator[Mapping[str, Any]]:
+def _grouped(environment: str, minutes: range) -> Iterator[Mapping[str, Any]]:
     """The widest sums that fit: two hours in the middle, shorter ones beside it, minutes at the ends."""
-    minute_us = MINUTE_S * US_PER_S
-    pieces = _pieces(to_us(start) // minute_us, -(-to_us(end) // minute_us))  # a minute that begins at the end is out
+    pieces = _pieces(minutes.start, minutes.stop)
     effort = SpanSum.objects.filter(environment=environment, view=View.EFFORT)
     for width in _WIDTHS_MIN:
         spans = [range(piece.start // width, piece.stop // width) for piece in pieces.get(width, ())]
@@ -183,8 +192,8 @@ def _grouped(environment: str, start: datetime, end: datetime) -> Iterator[Mappi
             yield from _added_up(effort.filter(_within(spans), minutes=width), Sum("overloaded"))
     refused = Sum("retries", filter=Q(category__in=_CAPACITY, is_foreground=False))
     for piece in pieces.get(1, ()):
-        minutes = MinuteSum.objects.filter(environment=environment, minute__gte=piece.start, minute__lt=piece.stop)
-        yield from _added_up(minutes, refused)
+        sums = MinuteSum.objects.filter(environment=environment, minute__gte=piece.start, minute__lt=piece.stop)
+        yield from _added_up(sums, refused)
 
 
 def _within(spans: Sequence[range]) -> Q:

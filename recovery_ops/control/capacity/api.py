@@ -222,7 +222,10 @@ class DegradationsIn(ApiView):
 
 
 class AmplificationIn(ApiView):
-    """`GET /api/v1/amplification`: attempts for each call by operation and source, those that spend most first."""
+    """`GET /api/v1/amplification`: attempts per call by operation and source, most extra attempts first.
+
+    Figures cover whole minutes: those in which the range starts and ends count whole.
+    """
 
     asks = paged() | RANGE
 

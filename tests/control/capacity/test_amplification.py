@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from datetime import timedelta
+from datetime import datetime, timedelta
 from io import StringIO
 
 import pytest
@@ -114,6 +114,18 @@ def test_the_page_leads_to_where_background_is_shed() -> None:
     assert untold(place.text, "ask", "nightly", "background", "2.00") == []
     assert "/shed" in Shown(page).links
     assert 'href="/shed"' not in signed_in(Role.VIEWER).get("/amplification").content.decode()
+
+
+def test_page_names_whole_minutes_that_count() -> None:
+    calls(Story(), 30, 30, source="main_agent", at=895).store()  # in the minute in which the range starts, before it
+    start, end = ago(880), NOW - timedelta(seconds=1)
+    found = amplification("dev", start=start, end=end)
+    page = Shown(signed_in(Role.VIEWER).get("/amplification", {"from": start.isoformat(), "to": end.isoformat()}))
+    named = [datetime.fromisoformat(page.values(f"counted-{edge}")[0]) for edge in ("from", "until")]
+    assert found.calls == 30
+    assert named == [found.start, found.end]
+    assert found.start <= ago(895) < start
+    assert [edge.second for edge in named] == [0, 0]
 
 
 def test_the_export_has_every_row() -> None:

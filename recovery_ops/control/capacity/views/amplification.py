@@ -79,7 +79,7 @@ class _Finding:
 def _findings(found: Amplification, budget: float) -> Iterator[_Finding]:
     """Operations above the threshold, clients that retry by themselves, the budget, retries of background work."""
     for row in found.findings[:5]:
-        whose = row.source or "nobody named"
+        whose = row.source or "an unnamed source"
         yield _Finding(
             "place",
             f"{row.operation} for {whose} ({'foreground' if row.is_foreground else 'background'}) makes "
@@ -110,11 +110,11 @@ def _findings(found: Amplification, budget: float) -> Iterator[_Finding]:
 
 def _sentence(found: Amplification) -> str:
     if found.factor is None:
-        none = f"{count_text(found.calls, 'call')} rejected, none attempted in this range."
+        none = f"{count_text(found.calls, 'call')} in this range, none attempted."
         return none if found.calls else "No calls were counted in this range."
     share = found.background_share
     whose = "" if share is None else f"; {share_text(share)} of extra attempts by background work"
     refused = max(0, found.calls - found.attempted)
-    beside = f" ({refused:,} more rejected)" if refused else ""
+    beside = f" ({refused:,} more not attempted)" if refused else ""
     called = count_text(found.attempted, "call")
     return f"{found.attempts:,} attempts for {called}{beside}, {found.factor:.2f} per call{whose}."
