@@ -222,12 +222,19 @@ def _table(title: str, spans: Sequence[Reduced], end: datetime) -> Table:
                 clock_text(span.start, today=end),
                 _until_words(span, end),
                 span_text(span.known_until(end) - span.start),
-                span.calls or "–",
+                _calls(span),
             )
             for span in spans
         ),
         trails=tuple(Trail(start=span.start, end=span.known_until(end), breaker=span.operation) for span in spans),
     )
+
+
+def _calls(span: Reduced) -> int | str:
+    """The answers that instances reported when they ended it: at least so many while one has not."""
+    if not span.calls:
+        return "–"
+    return span.calls if span.end is not None else f"≥ {span.calls:,}"
 
 
 def _caption(spans: Sequence[Reduced], end: datetime) -> str:

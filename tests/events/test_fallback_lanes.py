@@ -71,6 +71,12 @@ def test_the_sentence_tells_what_goes_on_from_what_is_not_known() -> None:
     assert is_lost in caption
 
 
+def test_answers_of_ongoing_fallback_are_lower_bound() -> None:
+    rows = [reduced("crm.update", since=30, until=10), reduced("crm.update", since=20), *ROWS]
+    told = {(row[0], row[-1]) for row in fallback_lanes(rows, start=START, end=NOW).table.rows}
+    assert {("crm.update", "≥ 4"), ("fetch_page", "–"), ("search_web", 4)} <= told
+
+
 def test_what_was_lost_before_the_window_is_dark_all_through_it() -> None:
     chart = fallback_lanes([reduced("embed", since=600, silent=300)], start=START, end=NOW)
     assert [(trace["name"], trace["base"], trace["x"]) for trace in chart.figure["data"] if "base" in trace] == [
