@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,9 @@ _EACH_MOST = 3
 """Pages of single rows that are opened for each list."""
 _READ = "[...document.querySelectorAll('body *')].filter((one) => Object.keys(one.dataset).length)"
 _DATA = f"() => {_READ}.map((one) => ({{ ...one.dataset }}))"
+_NUMBERS = (
+    "(one) => [...one.tBodies[0].rows].map((row) => [...row.querySelectorAll('.num')].map((it) => it.textContent))"
+)
 
 Values = dict[str, dict[str, Any]]
 """By figure, what each screen shows."""
@@ -48,6 +52,12 @@ class Screens:
         found: list[dict[str, str]] = self.page.evaluate(_DATA)
         return found
 
+    def numbers(self, path: str, **query: str) -> list[list[int]]:
+        """The rows of the first table of the timelines, of each its numbers."""
+        self.shown(path, **query)
+        rows: list[list[str]] = self.page.locator("#tables table").first.evaluate(_NUMBERS)
+        return [[int(re.sub(r"\D", "", cell) or 0) for cell in row] for row in rows]
+
     def told(self, path: str, **query: str) -> Any:
         """What the API answers."""
         asked = urlencode({"environment": self.environment, **query})
@@ -68,10 +78,18 @@ class Screens:
 
     def filed(self, path: str, **query: str) -> list[dict[str, str]]:
         """The rows of a CSV file."""
+        return list(csv.DictReader(StringIO(self._body(path, **query).decode("utf-8-sig"))))
+
+    def rows_filed(self, path: str, **query: str) -> list[dict[str, Any]]:
+        """The rows of a JSON file."""
+        rows: list[dict[str, Any]] = json.loads(self._body(path, format="json", **query))["rows"]
+        return rows
+
+    def _body(self, path: str, **query: str) -> bytes:
         asked = urlencode({"environment": self.environment, **query})
         answer = self.page.request.get(f"{self.origin}{path}?{asked}")
         assert answer.ok, answer.text()
-        return list(csv.DictReader(StringIO(answer.body().decode("utf-8-sig"))))
+        return answer.body()
 
 
 def having(shown: list[dict[str, str]], *names: str) -> Iterator[dict[str, str]]:
@@ -118,6 +136,7 @@ def read_range(screens: Screens) -> None:
     _read_incidents(screens)
     _read_attempts(screens)
     _read_degradations(screens)
+    _read_timelines(screens)
 
 
 def read_now(screens: Screens) -> None:
@@ -135,6 +154,7 @@ def read_now(screens: Screens) -> None:
     _read_breakers(screens)
     _read_agents(screens)
     _read_escalations(screens)
+    _read_report(screens)
 
 
 def _read_counts(screens: Screens) -> None:
@@ -309,3 +329,77 @@ def _read_degradations(screens: Screens) -> None:
     screens.note("degradations, answers", "list", sum(int(one["answers"]) for one in rows.values()))
     screens.note("degradations, answers", "API", sum(one["weaker_answers"] for one in told))
     screens.note("degradations, answers", "file", sum(int(one["weaker_answers"]) for one in file))
+
+
+def _read_timelines(screens: Screens) -> None:
+    """The bands of counts, added up: their tables on the page and as files."""
+    for band, figure in (
+        ("failures", "failed attempts"),
+        ("capacity", "429 and 529"),
+        ("rejections", "rejected calls"),
+        ("fallbacks", "degradations, answers"),
+    ):
+        shown = screens.numbers("/timelines", band=band, view="table", **screens.span)
+        filed = screens.rows_filed("/timelines", band=band, **screens.span)
+        first = -1 if band == "fallbacks" else 0  # of a fallback the last number is its answers
+        cells = [one for row in filed for one in list(row.values())[first:]]
+        if first and not all(isinstance(one, int) for one in cells):
+            continue  # an instance that has not ended it has not reported its answers
+        screens.note(figure, "timelines", sum(one for row in shown for one in row[first:]))
+        screens.note(figure, "file of timelines", sum(one for one in cells if isinstance(one, int)))
+
+
+def _read_report(screens: Screens) -> None:
+    """Weeks up to now: the page, its files and the API."""
+    shown, told = screens.shown("/report"), screens.told("report")
+    weeks = {one["week"]: one for one in screens.filed("/report.csv")}
+    every = {(one["section"], one["of"], one["figure"]): one["value"] for one in screens.filed("/report.csv", of="all")}
+    tiles = {one["tile"]: one for one in having(shown, "tile", "figure")}
+    total, recovery = told["total"], told["recovery"]
+    for tile, key, document, name, column in (
+        ("opened", "asked", total, "asked", "asked"),
+        ("opened", "defaulted", total, "by_default", "answered_by_default"),
+        ("mtta", "of", total["acknowledging"], "count", ""),
+        ("mttr", "of", total["resolving"], "count", ""),
+        ("ack", "kept", total["acknowledged_in_time"], "kept", "taken_in_time"),
+        ("ack", "of", total["acknowledged_in_time"], "of", "taken_due"),
+        ("resolve", "kept", total["resolved_in_time"], "kept", "resolved_in_time"),
+        ("resolve", "of", total["resolved_in_time"], "of", "resolved_due"),
+        ("recovered", "alone", recovery["runs"], "alone", "runs_recovered_alone"),
+        ("recovered", "troubled", recovery["runs"], "troubled", ""),
+        ("lost", "lost", recovery["runs"], "lost", "runs_lost"),
+        ("lost", "ended", recovery["runs"], "ended", ""),
+    ):
+        figure = f"report {tile}, {key}"
+        screens.note(figure, "page", tiles[tile][key])
+        screens.note(figure, "API", document[name] or 0)
+        if column:
+            screens.note(figure, "file", sum(int(one[column] or 0) for one in weeks.values()))
+    for tile, name in (("mtta", "acknowledging"), ("mttr", "resolving")):
+        if total[name]["median_s"] is not None:
+            screens.note(f"report {tile}", "page", tiles[tile]["median"])
+            screens.note(f"report {tile}", "API", round(total[name]["median_s"]))
+            screens.note(f"report {tile}", "file", round(float(every["report", "", f"{name}.median_s"])))
+    for tile, name in (("saved", "saved_s"), ("failed-time", "lost_s")):
+        screens.note(f"report {tile}", "page", tiles[tile]["seconds"])
+        screens.note(f"report {tile}", "API", round(recovery["time"][name] or 0))
+        screens.note(f"report {tile}", "file", round(float(every["time", "", name] or 0)))
+    documents = {one["start"][:10]: one for one in told["weeks"]}
+    for week in having(shown, "week"):
+        for key, name, column in (
+            ("asked", "asked", "asked"),
+            ("failed", "failed_attempts", "failed_attempts"),
+            ("exhausted", "given_up", "given_up_calls"),
+            ("defaulted", "by_default", "answered_by_default"),
+        ):
+            figure = f"week {week['week']}, {key}"
+            screens.note(figure, "page", week[key])
+            screens.note(figure, "API", documents[week["week"]][name])
+            screens.note(figure, "file", weeks[week["week"]][column])
+    for number, row in list(keyed(shown, "event-", "owner", "runs").items())[:_EACH_MOST]:
+        [own] = having(screens.shown(f"/capacity/{number}"), "incident")
+        for key, name in (("failed", "failures"), ("runs", "runs"), ("owner", "owner")):
+            screens.note(f"incident {number} now, {name}", "report", row[key])
+            screens.note(f"incident {number} now, {name}", "page", own[name])
+        for name in ("failures", "runs"):
+            screens.note(f"incident {number} now, {name}", "file of report", every["outages", f"CE-{number}", name])
