@@ -107,10 +107,10 @@ def none_in(
     if not heard:
         return Empty(
             why=Why.UNKNOWN,
-            title="Nobody lived to report in this range",
-            text="That is not the same as zero: what happened then is not known.",
+            title="No agent reported in this range",
+            text="The figures are unknown, not zero.",
             href=reverse("agents"),
-            button="Look at the agents",
+            button="Agents",
         )
     last = heard[-1][1]
     if last < to_us(end):
@@ -120,7 +120,7 @@ def none_in(
             title=f"{title}, as far as it was told",
             text=f"The last agent fell silent at {at}. What happened since is not known, and not the same as zero.",
             href=reverse("agents"),
-            button="Look at the agents",
+            button="Agents",
         )
     if not is_of_calls:
         return Empty(why=Why.GOOD, title=title, text=text)
@@ -132,7 +132,7 @@ def none_in(
         title=f"{title}, and no call was seen",
         text="Agents report, but none has counted a call, so that says nothing.",
         href=reverse("agents"),
-        button="Look at the agents",
+        button="Agents",
     )
 
 

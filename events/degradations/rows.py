@@ -24,7 +24,7 @@ class Standing(StrEnum):
     REDUCED = "reduced"
     NOT_KNOWN = "not known"
     """Every instance that did not say it is over stopped reporting, and none was whole again after it."""
-    WHOLE = "whole again"
+    WHOLE = "recovered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

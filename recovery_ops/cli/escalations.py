@@ -107,7 +107,7 @@ def _show(console: Asking, options: argparse.Namespace, say: Say) -> int:
     if one["message"] and one["message"] != one["asks"]:
         say(f"  “{one['message']}”")
     if not one["resolved_at"]:
-        say(f"  If nobody decides by {one['resolving']['ends']}, {one['if_ignored']}.")
+        say(f"  Default action at {one['resolving']['ends']}: {one['if_ignored']}.")
     for step in found["asked_when"]["steps"]:
         say(f"  {_asked_when(step)}")
     for note in found["story"]:
@@ -128,7 +128,7 @@ def _asked_when(step: Mapping[str, Any]) -> str:
     if step["asked_at"]:
         return f"{step['asked_at']} {step['who']} was asked"
     if step["due_at"]:
-        return f"{step['due_at']} {step['who']} is asked, if nobody takes it before"
+        return f"{step['due_at']} {step['who']} is notified, unless it is acknowledged before"
     return f"{step['who']} is not asked while the clock stands"
 
 
@@ -152,12 +152,12 @@ def _told(result: Mapping[str, Any], word: str) -> str:
     tried = " (nothing was changed)" if done["dry_run"] else ""
     if "reaches" in done:
         tried = f", reaches {done['reaches']}{tried}"
-    return f"{name}: {word}{tried}; {one['resolution'] or 'open'}, owner {one['assigned_to'] or 'nobody'}"
+    return f"{name}: {word}{tried}; {one['resolution'] or 'open'}, owner {one['assigned_to'] or 'unassigned'}"
 
 
 def _line(one: Mapping[str, Any]) -> str:
     late = " late" if one["acknowledging"]["is_breached"] or one["resolving"]["is_breached"] else ""
     standing = one["resolution"] or f"due {one['resolving']['ends']}{late}"
     waits = ", a run waits" if one["ticket"] and not one["resolution"] else ""
-    owner = one["assigned_to"] or "nobody"
+    owner = one["assigned_to"] or "unassigned"
     return f"ESC-{one['number']} [{one['severity']}] {one['title']} ({one['queue']}): {standing}, owner {owner}{waits}"

@@ -136,7 +136,7 @@ def _notes(console: Asking, name: str, say: Say) -> int:
 
 
 def _cause(one: Mapping[str, Any]) -> list[str]:
-    owner = one["assigned_to"] or "nobody"
+    owner = one["assigned_to"] or "unassigned"
     became = one["became"]
     told = ", ".join(f"{became[name]} {words}" for name, words in _BECAME.items() if became[name])
     return [
@@ -161,7 +161,7 @@ def _told(result: Mapping[str, Any]) -> str:
     if "problem" in result:
         return f"{name}: refused. {result['problem']['detail']}"
     done = result["done"]
-    return f"{name}: {done['state']}, owner {done['assigned_to'] or 'nobody'}{_how(done)}"
+    return f"{name}: {done['state']}, owner {done['assigned_to'] or 'unassigned'}{_how(done)}"
 
 
 def _how(done: Mapping[str, Any]) -> str:

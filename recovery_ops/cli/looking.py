@@ -103,7 +103,7 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     if options.verb == "overrides":
         return _overrides(console, options, say)
     path, name, lines, nothing = {
-        "agents": ("/api/v1/fleet", "agents", _agent, "Nobody has reported within a day."),
+        "agents": ("/api/v1/fleet", "agents", _agent, "No agent reported within a day."),
         "breakers": ("/api/v1/breakers", "breakers", breaker_lines, "No such breaker has reported within a day."),
         "degradations": ("/api/v1/degradations", "degradations", _reduction, "Nothing was reduced."),
         "spending": ("/api/v1/spend-accounts", "accounts", _spent, "No spending under a cap was reported today."),

@@ -34,4 +34,4 @@ def test_a_run_that_waits_ends_when_a_person_wants_it_to(start_server: Callable[
         desk.ask("runs/run-7/abort", {"reason": "the ledger is the old one"})
         assert agent.said("ended: (.*)")[1] == "load_ledger was called off by desk: the ledger is the old one"
         assert agent.wait() == 0
-    eventually(lambda: run() == ["cancelled"], what="its end")
+    eventually(lambda: run() == ["aborted"], what="its end")

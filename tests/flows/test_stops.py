@@ -43,5 +43,5 @@ def test_stopped_process_aborts_its_run_until_resumed(start_server: Callable[...
         eventually(lambda: told() == [("stopped", 0)], what="that it is stopped")
         desk.ask("fleet/resume", {**whom, "reason": "it was mended"})
         assert agent.said("began the third: (.*)")[1] == "found"
-        eventually(lambda: desk.ask("runs/run-1")["run"]["standing"] == "cancelled", what="the end of the aborted run")
+        eventually(lambda: desk.ask("runs/run-1")["run"]["standing"] == "aborted", what="the end of the aborted run")
         assert agent.wait() == 0

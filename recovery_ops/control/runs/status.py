@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,6 +20,8 @@ _MARKS = {
     RunStatus.STOPPED: "open",
     RunStatus.CANCELLED: "unknown",
 }
+_WORDS: Mapping[str, str] = {RunStatus.CANCELLED: "aborted"}
+"""Outcomes that people call by another word than agents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,7 @@ _GOING = {
 
 def word_of_status(status: str) -> str:
     """How people read a word by which runs are narrowed; one that says it itself as it is."""
-    return next((one.word for goes, one in _GOING.items() if goes == status), status)
+    return next((one.word for goes, one in _GOING.items() if goes == status), _WORDS.get(status, status))
 
 
 def runs_waiting_href(also: str = "") -> str:
@@ -54,7 +56,8 @@ def standing_of(story: RunStory, now: datetime, reporting: Reporting) -> Standin
     if story.ended is not None:
         if story.status is RunStatus.SUCCEEDED and story.failed_attempts:
             return Standing(mark="closed", word="recovered")
-        return Standing(mark=_MARKS.get(story.status or RunStatus.SUCCEEDED, "unknown"), word=story.status or "ended")
+        mark = _MARKS.get(story.status or RunStatus.SUCCEEDED, "unknown")
+        return Standing(mark=mark, word=word_of_status(story.status or "ended"))
     return _GOING[how_it_goes(story, now, reporting) or Goes.RUNNING]
 
 

@@ -161,7 +161,9 @@ def test_its_three_pages_lead_to_each_other() -> None:
     outage()
     for path in ("/capacity", "/degradations", "/amplification"):
         page = signed_in(Role.VIEWER).get(path).content.decode()
-        assert [word for word in ("Events", "Degradations", "Amplification") if f">{word}</a>" not in page] == [], path
+        assert [word for word in ("Incidents", "Degradations", "Amplification") if f">{word}</a>" not in page] == [], (
+            path
+        )
 
 
 def test_when_all_is_well_it_says_since_when() -> None:

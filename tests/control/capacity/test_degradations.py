@@ -208,7 +208,7 @@ def test_the_page_the_export_and_the_overview_say_when_it_is_whole_again() -> No
     [row] = csv.DictReader(StringIO(client.get("/degradations.csv").content.decode()))
     assert (row["operation"], row["standing"], row["duration_s"], row["weaker_answers"]) == (
         "search_web",
-        "whole again",
+        "recovered",
         "300.000",
         "4",
     )

@@ -71,7 +71,7 @@ def test_the_list_says_how_each_run_went_and_leads_to_it() -> None:
         (RunStatus.SUCCEEDED, "recovered"),
         (RunStatus.FAILED, "failed"),
         (RunStatus.STOPPED, "stopped"),
-        (RunStatus.CANCELLED, "cancelled"),
+        (RunStatus.CANCELLED, "aborted"),
         (None, "running"),
     ],
 )

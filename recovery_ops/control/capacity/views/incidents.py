@@ -307,11 +307,12 @@ def _sentence(rows: Sequence[CapacityEventRow], last: CapacityEventRow | None, n
     current = going_on(rows)
     if not current:
         if last is None:
-            return "No outage or overload has been seen here."
-        none = "Whether an outage goes on is not known: nobody reports" if is_dark else "No outage or overload goes on"
-        return f"{none}. The last, of {last.name}, ended {span_text(int((now - last.last).total_seconds()))} ago."
+            return "No incident was recorded here."
+        none = "Unknown: no agent is reporting" if is_dark else "No ongoing incident"
+        ago = span_text(int((now - last.last).total_seconds()))
+        return f"{none}. The last incident, of {last.name}, ended {ago} ago."
     worst = max(current, key=lambda row: row.peak_per_min)
-    others = f"; {count_text(len(current) - 1, 'other goes', 'others go')} on, too" if len(current) > 1 else ""
+    others = f"; {len(current) - 1:,} more ongoing" if len(current) > 1 else ""
     return f"{telling(worst, now)[:-1]}{others}."
 
 

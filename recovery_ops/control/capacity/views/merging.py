@@ -37,11 +37,11 @@ from recovery_ops.control.core.responses import redirect_with_notice
 
 UNPROCESSABLE = 422
 _WORDS = {
-    "merge": ("Merge", "One outage is one event: the lowest number names the whole. It can be undone."),
-    "split": ("Split", "What failed before that moment is one event, what failed from it on another."),
-    "apart": ("Set apart", "It is an event of its own, whatever of the same provider fails at once with it."),
-    "note": ("Note", "It stands on its page, with your name and the time."),
-    "undo": ("Undo", "What was merged is two events again, what was split or set apart is one."),
+    "merge": ("Merge", "The lowest number names the merged incident. A merge can be undone."),
+    "split": ("Split", "Failures from this time on are a second incident."),
+    "apart": ("Unmerge", "It is its own incident, even if others of the provider fail at the same time."),
+    "note": ("Note", "The page shows it with your name and the time."),
+    "undo": ("Undo", "Merged incidents are two again; split or unmerged ones are one."),
 }
 _NEAR = timedelta(hours=12)
 """How far away an event may lie that a form offers to merge with."""
@@ -102,7 +102,7 @@ class _Asked:
         form = ArrangeForm(self.request.POST)
         is_sound = form.is_valid()
         if is_sound and self.verb == "split" and form.cleaned_data["at"] is None:
-            form.add_error("at", "Say when the second begins.")
+            form.add_error("at", "Enter the start of the second incident.")
         if form.errors:
             return self.page(form, status=UNPROCESSABLE)
         try:
@@ -113,11 +113,11 @@ class _Asked:
             add_errors(form, rejection.fields)
             return self.page(form, status=rejection.status, rejection=rejection)
         told = {
-            "merge": f"They are CE-{number} now.",
-            "split": f"The second is CE-{number}.",
-            "apart": f"CE-{number} is an event of its own.",
-            "note": "It is noted.",
-            "undo": "Taken back.",
+            "merge": f"Merged into CE-{number}.",
+            "split": f"Split; the second is CE-{number}.",
+            "apart": f"CE-{number} unmerged.",
+            "note": "Note added.",
+            "undo": "Change undone.",
         }
         return redirect_with_notice(self.request, reverse("capacity-event", args=[number]), told[self.verb])
 

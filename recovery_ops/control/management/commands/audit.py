@@ -52,7 +52,7 @@ class Command(BaseCommand):
             said = report.problem or f"{report.verified} rows verified, head {report.head_hash or '(nothing yet)'}"
             self.stdout.write(f"{report.environment}\t{said}")
         if not reports:
-            self.stdout.write("Nobody has changed anything yet.")
+            self.stdout.write("No entries.")
         denied = audit.refuted_anchors(kept)
         for one in denied:
             self.stdout.write(
