@@ -305,3 +305,11 @@ def test_only_the_data_option_is_taken(argv: list[str], rest: list[str], monkeyp
 )
 def test_the_reason_of_a_failed_installation_is_named(output: str, wanted: str) -> None:
     assert wanted in bootstrap.explain(output)
+
+
+def test_help_of_tests_lists_tiers(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        bootstrap.run_tests(["--help"])
+    said = capsys.readouterr().out
+    assert ended.value.code is None
+    assert all(word in said for word in ("PATH", "--quick", "--all", "--slice", "pytest --help"))

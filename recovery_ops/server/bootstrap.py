@@ -83,11 +83,28 @@ def take_data_option(argv: list[str]) -> list[str]:
     return rest
 
 
+TEST_HELP = """usage: manage.py test [--quick | --all | --slice NAMES] [PATH ...] [options of pytest]
+
+Run the default tier of the tests, or:
+
+  PATH           all tests of a file or folder
+  --quick        the quick tier: rules, wire format, runtime; every page once
+  --all          the full tier: also fuzzing, fault drill, browser, benchmarks
+  --slice NAMES  slices of the full tier, separated by commas; tests/tiers.py lists them
+
+Options of pytest work too: -k EXPRESSION, -x, -n PROCESSES, --durations=30.
+`python -m pytest --help` lists them.
+"""
+
+
 def run_tests(arguments: list[str]) -> NoReturn:
     """Become pytest: all cores for a tier, one process for a chosen part (starting more takes seconds).
 
     `--quick`, `--all` and `--slice NAMES` choose what runs; the words beside them are pytest's.
     """
+    if {"-h", "--help"} & set(arguments):
+        sys.stdout.write(TEST_HELP)
+        sys.exit()
     os.chdir(ROOT)
     # A run starts dozens of processes: each would compile everything again.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
