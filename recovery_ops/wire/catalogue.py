@@ -10,6 +10,7 @@ from enum import StrEnum
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from recovery_ops.rules.enums import Category
 from recovery_ops.rules.events import (
     BreakerStateChanged,
     DegradationStarted,
@@ -255,6 +256,8 @@ def _type(annotation: Any) -> str:
         return f"list of {_type(get_args(annotation)[0])}"
     if get_origin(annotation) is not None:
         return "map"
+    if annotation is Category:
+        return "[category](reference/failures.md)"
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
         return " · ".join(f"`{one.value}`" for one in annotation)
     return {str: "string", int: "int", float: "double", bool: "bool"}[annotation]

@@ -1,4 +1,4 @@
-"""Examples of every event in curl, Python and JavaScript, for the catalogue: what is pasted runs as it stands."""
+"""Examples of every event in shell, Python and JavaScript for the catalogue; pasted in order, they run."""
 
 from __future__ import annotations
 
@@ -106,15 +106,35 @@ async function emit(eventName, severityNumber, attributes) {{
 }}"""
 
 
+def _shell() -> str:
+    """The function of the examples for curl."""
+    resource = json.dumps({"attributes": _pairs(_RESOURCE)})
+    return f"""emit() {{
+  curl -sS --fail-with-body "$RECOVERY_OPS_URL/v1/logs" \\
+    -H "Authorization: Bearer $RECOVERY_OPS_KEY" -H "Content-Type: application/json" -d @- <<END
+{{"resourceLogs": [{{
+  "resource": {resource},
+  "scopeLogs": [{{"scope": {{"name": "{_SCOPE}"}}, "logRecords": [{{
+    "timeUnixNano": "$(date +%s)000000000", "eventName": "$1", "severityNumber": $2, "attributes": [$3]
+  }}]}}]
+}}]}}
+END
+}}"""
+
+
 def setup() -> Iterator[str]:
     """What stands before the examples of a page, as Markdown."""
-    yield "Set `RECOVERY_OPS_URL` and `RECOVERY_OPS_KEY` (a key with the permission `ingest`). The examples for curl"
-    yield "are complete. Those in Python call the function `emit`, with the OpenTelemetry SDK"
+    yield "Set `RECOVERY_OPS_URL` and `RECOVERY_OPS_KEY` (a key with the permission `ingest`). Every example calls a"
+    yield "function `emit`. In a shell, with curl:"
+    yield ""
+    yield from _block("sh", _shell())
+    yield ""
+    yield "In Python, with the OpenTelemetry SDK"
     yield "(`pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http`):"
     yield ""
     yield from _block("python", PYTHON)
     yield ""
-    yield "Those in JavaScript call this function, which needs Node.js only:"
+    yield "In JavaScript, with Node.js only:"
     yield ""
     yield from _block("js", JAVASCRIPT)
     yield ""
@@ -158,15 +178,8 @@ def _python(value: object) -> str:
 
 
 def _curl(name: str, severity: int, said: Mapping[str, object]) -> str:
-    listed = ",\n      ".join(json.dumps({"key": key, "value": _otlp(value)}) for key, value in said.items())
-    return f"""curl -sS --fail-with-body "$RECOVERY_OPS_URL/v1/logs" \\
-  -H "Authorization: Bearer $RECOVERY_OPS_KEY" -H "Content-Type: application/json" -d '{{"resourceLogs": [{{
-    "resource": {{"attributes": {json.dumps(_pairs(_RESOURCE))}}},
-    "scopeLogs": [{{"scope": {{"name": "{_SCOPE}"}}, "logRecords": [{{
-      "timeUnixNano": "'$(date +%s)000000000'", "eventName": "{name}", "severityNumber": {severity}, "attributes": [
-      {listed}
-    ]}}]}}]
-  }}]}}'"""
+    listed = ",\n  ".join(json.dumps({"key": key, "value": _otlp(value)}) for key, value in said.items())
+    return f"emit {name} {severity} '\n  {listed}'"
 
 
 def _pairs(given: Mapping[str, object]) -> list[dict[str, object]]:

@@ -188,22 +188,19 @@ def api() -> str:
     for path, methods in document["paths"].items():
         route, view = routes[path]
         for method, told in methods.items():
-            groups.setdefault(told["tags"][0], []).append(
-                (method.upper(), f"`{path.removeprefix(BASE)}`", told["summary"], *_needs(view, method, route, answers))
-            )
+            key, role = _needs(view, method, route, answers)
+            needs = f"{key}, {role}" if key != role else key
+            groups.setdefault(told["tags"][0], []).append((f"{method.upper()} `{path.removeprefix(BASE)}`", needs))
     return page(
         "API",
-        f"Addresses begin with `{BASE}`. Each console has the same list with parameters and examples at `/docs/api`, "
-        f"and the OpenAPI document at `{BASE}/openapi.json`.",
-        "*Key* is the permission that a key needs; *role* is the first role that is allowed: *admin of all* is an "
+        f"Addresses begin with `{BASE}`. Each console describes every operation, with parameters and examples, at "
+        f"`/docs/api` and in the OpenAPI document at `{BASE}/openapi.json`.",
+        "*Needs* is the permission of a key, and the first role that is allowed: *admin of all* is an "
         "admin of all environments, *own* is any user for their own objects. Every change has a `reason`; "
         "`dry_run` checks it without effect; `Idempotency-Key` applies it once; `If-Match` rejects it (409) if the "
         "object has changed. Errors are problem documents (RFC 9457). Lists have `limit` and `cursor` "
         "([details](../operate/api-and-command-line.md)).",
-        *(
-            f"## {name}\n\n" + table(("method", "address", "summary", "key", "role"), groups[name])
-            for name in sorted(groups)
-        ),
+        *(f"## {name}\n\n" + table(("operation", "needs"), groups[name]) for name in sorted(groups)),
     )
 
 
