@@ -18,7 +18,7 @@ import uvloop
 
 from recovery_ops.bench.served import Server
 from recovery_ops.runtime.config.stream import Timing
-from recovery_ops.runtime.poll_intervals import Pace
+from recovery_ops.runtime.process.poll_intervals import Pace
 
 CONNECT_WITHIN_S = 60.0
 RECEIVE_WITHIN_S = 20.0

@@ -21,7 +21,7 @@ from recovery_ops.bench.rounds import Cost, cost_of_awaits, cost_of_calls
 from recovery_ops.rules.enums import Category, Evidence
 from recovery_ops.rules.events import FailureClassified, Instance
 from recovery_ops.runtime import Recovery
-from recovery_ops.runtime.clock import Clock
+from recovery_ops.runtime.process.clock import Clock
 from recovery_ops.runtime.telemetry.outbox import Outbox
 from recovery_ops.runtime.telemetry.pipeline import Telemetry
 from recovery_ops.server import bootstrap

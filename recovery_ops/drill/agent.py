@@ -15,7 +15,7 @@ from typing import Any
 
 from recovery_ops.rules.enums import State, Trigger
 from recovery_ops.rules.events import BreakerStateChanged, Event, Instance, RunStarted
-from recovery_ops.runtime.clock import Clock
+from recovery_ops.runtime.process.clock import Clock
 from recovery_ops.runtime.telemetry.exporter import Exporter
 from recovery_ops.runtime.telemetry.outbox import Entry, Outbox
 from recovery_ops.runtime.telemetry.pipeline import Telemetry

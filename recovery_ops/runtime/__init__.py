@@ -21,10 +21,11 @@ from recovery_ops.rules.classification.classify import Failure
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.policy.model import Settings
 from recovery_ops.rules.resilience.model_chain import Model, Needs
-from recovery_ops.runtime.circuit_breaker import CircuitBreaker
+from recovery_ops.runtime.calls.circuit_breaker import CircuitBreaker
+from recovery_ops.runtime.calls.deadline import Deadline
+from recovery_ops.runtime.calls.operation import ATTEMPT, Attempt, Degraded, Fallback, Outcome
+from recovery_ops.runtime.calls.retry_decision import retry_decision
 from recovery_ops.runtime.client import Recovery
-from recovery_ops.runtime.deadline import Deadline
-from recovery_ops.runtime.error_signals import Response, classify
 from recovery_ops.runtime.errors import (
     CallRejected,
     CheckpointError,
@@ -43,14 +44,13 @@ from recovery_ops.runtime.errors import (
     StopRun,
     WorkflowLocked,
 )
-from recovery_ops.runtime.guarded import Guarded
+from recovery_ops.runtime.failures.signals import Response, classify
+from recovery_ops.runtime.guards.model_chain import ModelChain
+from recovery_ops.runtime.guards.types import Guarded
 from recovery_ops.runtime.limits import Limits
-from recovery_ops.runtime.model_chain import ModelChain
-from recovery_ops.runtime.operation import ATTEMPT, Attempt, Degraded, Fallback, Outcome
-from recovery_ops.runtime.retry_decision import retry_decision
-from recovery_ops.runtime.run import Run
-from recovery_ops.runtime.run_context import current_scope
-from recovery_ops.runtime.run_retries import RetryRequest
+from recovery_ops.runtime.runs.context import current_scope
+from recovery_ops.runtime.runs.retries import RetryRequest
+from recovery_ops.runtime.runs.run import Run
 
 if TYPE_CHECKING:
     from recovery_ops.rules.tools.results import ToolResult

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from recovery_ops.runtime import status_files
-from recovery_ops.runtime.files import state_directory
+from recovery_ops.runtime.process import status_files
+from recovery_ops.runtime.process.files import state_directory
 
 _COLUMNS = ("process", "operation", "calls", "failures", "retries", "breaker", "state", "since")
 

@@ -7,10 +7,10 @@ import threading
 from typing import TYPE_CHECKING, TypedDict
 
 from recovery_ops.rules.events import InstanceHeartbeat
-from recovery_ops.runtime import forks
 from recovery_ops.runtime.engine import Engine
-from recovery_ops.runtime.log_messages import TroubleLog
-from recovery_ops.runtime.run_retries import OnRetry, Retries
+from recovery_ops.runtime.process import forks
+from recovery_ops.runtime.process.log_messages import TroubleLog
+from recovery_ops.runtime.runs.retries import OnRetry, Retries
 from recovery_ops.wire.names import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class BackgroundThread:
     def _status_files(self) -> ModuleType:
         """The module of status files, imported in the background: it needs more of Python than a call does."""
         with forks.not_while_importing():
-            from recovery_ops.runtime import status_files
+            from recovery_ops.runtime.process import status_files
         return status_files
 
     def flush(self, timeout_s: float) -> bool:

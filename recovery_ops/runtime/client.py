@@ -7,24 +7,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, get_args
 
 from recovery_ops.rules.desired_state import NOTHING_DESIRED, Desired
-from recovery_ops.runtime import forks
 from recovery_ops.runtime.aio.waker import Waker
-from recovery_ops.runtime.argument_checks import check_callable, check_source, check_type, check_word
 from recovery_ops.runtime.background_thread import BackgroundThread
+from recovery_ops.runtime.calls.deadline import Duration
+from recovery_ops.runtime.calls.exhaustion import Report, report_of
 from recovery_ops.runtime.client_actions import Actions
-from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.control_flow import check_control_flow
-from recovery_ops.runtime.deadline import Duration
 from recovery_ops.runtime.engine import OnPause, Sink
 from recovery_ops.runtime.errors import ConfigurationError
-from recovery_ops.runtime.exhaustion import Report, report_of
-from recovery_ops.runtime.guard import Guards
-from recovery_ops.runtime.guard_options import seconds
-from recovery_ops.runtime.identity import Identity
+from recovery_ops.runtime.failures.control_flow import check_control_flow
+from recovery_ops.runtime.guards.argument_checks import check_callable, check_source, check_type, check_word
+from recovery_ops.runtime.guards.guard import Guards
+from recovery_ops.runtime.guards.options import seconds
 from recovery_ops.runtime.limits import NO_LIMITS, Limits
-from recovery_ops.runtime.run import Run
-from recovery_ops.runtime.run_pause import wait_for_work, wait_for_work_async
-from recovery_ops.runtime.run_retries import OnRetry
+from recovery_ops.runtime.process import forks
+from recovery_ops.runtime.process.clock import Clock
+from recovery_ops.runtime.process.identity import Identity
+from recovery_ops.runtime.runs.pause import wait_for_work, wait_for_work_async
+from recovery_ops.runtime.runs.retries import OnRetry
+from recovery_ops.runtime.runs.run import Run
 from recovery_ops.runtime.snapshots import snapshot
 
 if TYPE_CHECKING:

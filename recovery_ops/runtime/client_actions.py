@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from recovery_ops.rules.playbook.interventions import Intervention
     from recovery_ops.rules.playbook.verdicts import Playbook
     from recovery_ops.rules.policy.model import OperationPolicy, Policy
-    from recovery_ops.runtime.deadline import Duration
-    from recovery_ops.runtime.error_signals import Response
+    from recovery_ops.runtime.calls.deadline import Duration
+    from recovery_ops.runtime.failures.signals import Response
     from recovery_ops.runtime.human_input import Decision, QuestionOptions
     from recovery_ops.runtime.partial_results.parts import Gathered, Part
     from recovery_ops.runtime.playbook.interventions import Hooks
@@ -124,7 +124,7 @@ class Actions(Engine):
         >>> recovery.resume_agent()
         True
         """
-        from recovery_ops.runtime import own_stop
+        from recovery_ops.runtime.runs import own_stop
 
         own_stop.stop_agent(self, reason, by=by, duration=duration)
 
@@ -134,7 +134,7 @@ class Actions(Engine):
         >>> recovery.resume_agent()
         False
         """
-        from recovery_ops.runtime import own_stop
+        from recovery_ops.runtime.runs import own_stop
 
         return own_stop.resume_agent(self)
 

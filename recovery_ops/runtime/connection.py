@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from recovery_ops.runtime.clock import Clock
 from recovery_ops.runtime.config.stream import ConfigStream
 from recovery_ops.runtime.engine import Engine
-from recovery_ops.runtime.files import default_path
-from recovery_ops.runtime.identity import Identity
+from recovery_ops.runtime.process.clock import Clock
+from recovery_ops.runtime.process.files import default_path
+from recovery_ops.runtime.process.identity import Identity
 from recovery_ops.runtime.telemetry.exporter import Exporter
 from recovery_ops.runtime.telemetry.outbox import Outbox
 from recovery_ops.runtime.telemetry.pipeline import Telemetry

@@ -6,9 +6,9 @@ import atexit
 import logging
 import threading
 
-from recovery_ops.runtime import forks
 from recovery_ops.runtime.client import OPEN, Recovery
-from recovery_ops.runtime.run_context import current_scope
+from recovery_ops.runtime.process import forks
+from recovery_ops.runtime.runs.context import current_scope
 
 
 class _OwnClient(forks.InChild):

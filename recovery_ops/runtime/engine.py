@@ -12,20 +12,20 @@ from recovery_ops.rules.classification.classify import Failure
 from recovery_ops.rules.desired_state import Desired, Pause, Shed
 from recovery_ops.rules.events import BreakerRejected, BreakerStateChanged, Event, Instance
 from recovery_ops.rules.resilience.circuit_breaker import Breaker
-from recovery_ops.runtime import forks
 from recovery_ops.runtime.aio.waker import Waker
-from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.error_signals import classify_with
-from recovery_ops.runtime.identity import Identity
+from recovery_ops.runtime.calls.metrics import CallCounters, Rejections
+from recovery_ops.runtime.calls.operation import Plan
+from recovery_ops.runtime.calls.operations import Operations
+from recovery_ops.runtime.failures.signals import classify_with
 from recovery_ops.runtime.limits import Limits
 from recovery_ops.runtime.masking import ActiveMasking
-from recovery_ops.runtime.metrics import CallCounters, Rejections
-from recovery_ops.runtime.operation import Plan
-from recovery_ops.runtime.operations import Operations
-from recovery_ops.runtime.run_context import RunContext, current_scope
+from recovery_ops.runtime.process import forks
+from recovery_ops.runtime.process.clock import Clock
+from recovery_ops.runtime.process.identity import Identity
+from recovery_ops.runtime.runs.context import RunContext, current_scope
 
 if TYPE_CHECKING:
-    from recovery_ops.runtime.spend_accounts import SpendAccounts
+    from recovery_ops.runtime.spending.accounts import SpendAccounts
 
 _FORK_PATIENCE_S = 2.0
 OWN_STOP_ID = "own-stop"

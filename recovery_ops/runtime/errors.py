@@ -27,7 +27,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from recovery_ops.rules.enums import Category, State, StopReason
-from recovery_ops.runtime.error_pickling import Portable
+from recovery_ops.runtime.failures.error_pickling import Portable
 
 if TYPE_CHECKING:
     from recovery_ops.rules.classification.classify import Failure

@@ -19,15 +19,15 @@ from recovery_ops.rules.events import Escalated
 from recovery_ops.rules.lazy_dataclass import dataclass
 from recovery_ops.rules.policy.escalation_rules import DENY, QUESTION, faults_of_question
 from recovery_ops.runtime.aio.waker import waited, waited_async
-from recovery_ops.runtime.argument_checks import check_names
-from recovery_ops.runtime.clock import uuid7
 from recovery_ops.runtime.engine import Engine
 from recovery_ops.runtime.errors import ConfigurationError, RunCancelled
-from recovery_ops.runtime.guard_options import seconds
-from recovery_ops.runtime.run_context import current_scope
+from recovery_ops.runtime.guards.argument_checks import check_names
+from recovery_ops.runtime.guards.options import seconds
+from recovery_ops.runtime.process.clock import uuid7
+from recovery_ops.runtime.runs.context import current_scope
 
 if TYPE_CHECKING:
-    from recovery_ops.runtime.deadline import Duration
+    from recovery_ops.runtime.calls.deadline import Duration
 
 TIMEOUT_S = 1800.0
 

@@ -8,8 +8,8 @@ from recovery_ops.rules.desired_state import Override, Shed
 from recovery_ops.rules.enums import State
 from recovery_ops.rules.lazy_dataclass import dataclass
 from recovery_ops.rules.policy.model import OperationPolicy, Settings
-from recovery_ops.runtime.argument_checks import check_type
 from recovery_ops.runtime.errors import ConfigurationError
+from recovery_ops.runtime.guards.argument_checks import check_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

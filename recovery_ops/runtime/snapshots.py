@@ -6,8 +6,8 @@ import os
 from datetime import UTC, datetime
 from typing import Any
 
+from recovery_ops.runtime.calls.operation import Operation
 from recovery_ops.runtime.engine import Engine
-from recovery_ops.runtime.operation import Operation
 
 
 def snapshot(recovery: Engine, undelivered: int) -> dict[str, Any]:

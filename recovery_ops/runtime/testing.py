@@ -31,10 +31,10 @@ from recovery_ops.rules.tools.transcript import faults as transcript_faults
 from recovery_ops.runtime.aio.libraries import current_library
 from recovery_ops.runtime.aio.waker import Waker
 from recovery_ops.runtime.client import Recovery
-from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.error_signals import Response
+from recovery_ops.runtime.failures.signals import Response
 from recovery_ops.runtime.limits import NO_LIMITS, Limits
-from recovery_ops.runtime.run_retries import OnRetry
+from recovery_ops.runtime.process.clock import Clock
+from recovery_ops.runtime.runs.retries import OnRetry
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
 

@@ -32,7 +32,7 @@ from recovery_ops.rules.policy.schema import policy_schema
 from recovery_ops.rules.policy.settings import SETTINGS, Setting
 from recovery_ops.rules.policy.spend_settings import SPEND_SETTINGS, SpendCaps
 from recovery_ops.rules.run_limits import GUARD_SETTINGS, GuardLimits
-from recovery_ops.runtime.identity import VARIABLES
+from recovery_ops.runtime.process.identity import VARIABLES
 from recovery_ops.server.variables import PREFIX, SECTIONS, Variable
 from tests.control.test_every_route import LET_IN, WRITTEN_DOWN, rows
 from tests.docs.runtime_reference import categories, public_names, user_messages

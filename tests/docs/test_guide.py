@@ -13,8 +13,8 @@ from recovery_ops.rules import events
 from recovery_ops.rules.enums import FOUNDATIONAL_FAILED, TERMINAL
 from recovery_ops.rules.tools.results import RUN_TELLINGS, ResultKind
 from recovery_ops.runtime import default_client as own_client
-from recovery_ops.runtime.guard_options import AllGuardOptions
-from recovery_ops.runtime.identity import VARIABLES
+from recovery_ops.runtime.guards.options import AllGuardOptions
+from recovery_ops.runtime.process.identity import VARIABLES
 from recovery_ops.runtime.testing import Lab
 from tests.docs import generated
 from tests.docs.worlds import ANSWER, WORLDS

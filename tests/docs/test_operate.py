@@ -15,7 +15,7 @@ from recovery_ops.cli import _parser
 from recovery_ops.control.core.models.heartbeats import Beat
 from recovery_ops.control.self_monitoring import readings
 from recovery_ops.rules.policy.model import parse_policy
-from recovery_ops.runtime.identity import VARIABLES
+from recovery_ops.runtime.process.identity import VARIABLES
 from recovery_ops.server.variables import PREFIX, SECTIONS
 from tests.docs.test_readme import OPERATE, read
 from tests.support.guide import FENCE, snippets

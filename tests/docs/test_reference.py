@@ -11,7 +11,7 @@ from django.conf import settings
 from recovery_ops.control import api_urls
 from recovery_ops.control.api_docs.openapi import openapi
 from recovery_ops.control.api_docs.summaries import SUMMARIES
-from recovery_ops.runtime.identity import VARIABLES
+from recovery_ops.runtime.process.identity import VARIABLES
 from recovery_ops.server.variables import PREFIX, SECTIONS
 from tests.docs import reference
 from tests.docs.test_operate import is_address

@@ -19,7 +19,7 @@ from recovery_ops.control.desired_state.opamp import messages
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.policy.classification_rules import parse_classification
 from recovery_ops.rules.policy.model import PolicyInvalid, document_of, parse_policy
-from recovery_ops.runtime.error_signals import classify
+from recovery_ops.runtime.failures.signals import classify
 
 NOW_US = 1_795_000_000_000_000
 

@@ -14,7 +14,7 @@ from recovery_ops.rules.policy.model import BUILT_IN, Policy, document_of, parse
 from recovery_ops.rules.policy.scope import Place
 from recovery_ops.rules.resilience import steps
 from recovery_ops.runtime import classify
-from recovery_ops.runtime.error_signals import classify_with
+from recovery_ops.runtime.failures.signals import classify_with
 from recovery_ops.runtime.playbook.reversal import ReversalToken
 from recovery_ops.runtime.testing import Lab
 from tests.journeys.playing import Told, World

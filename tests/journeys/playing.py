@@ -32,8 +32,8 @@ from recovery_ops.runtime import (
     Response,
     StopRun,
 )
-from recovery_ops.runtime.error_signals import classify_with
-from recovery_ops.runtime.operation import Declaration
+from recovery_ops.runtime.calls.operation import Declaration
+from recovery_ops.runtime.failures.signals import classify_with
 from recovery_ops.runtime.testing import HttpError, Lab
 from tests.journeys.streams import Broken, read, read_async, streamed, streamed_async
 

@@ -26,7 +26,7 @@ from recovery_ops.rules.run_limits import (
 from recovery_ops.rules.tools.results import RUN_TELLINGS, ResultKind
 from recovery_ops.rules.tools.transcript import ToolUse
 from recovery_ops.runtime import StopRun, Tool, ToolRegistry, build_tool
-from recovery_ops.runtime.repeated_calls import question_about
+from recovery_ops.runtime.runs.repeated_calls import question_about
 from recovery_ops.runtime.testing import Lab
 from tests.journeys.playing import Alone, Told, World
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.runtime.clock import Clock, UuidSource, uuid7
+from recovery_ops.runtime.process.clock import Clock, UuidSource, uuid7
 
 LATEST_NS = 2**48 * 1_000_000 - 1
 

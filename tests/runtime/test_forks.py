@@ -14,7 +14,7 @@ from recovery_ops.rules import events as facts
 from recovery_ops.rules.events import Event
 from recovery_ops.rules.resilience.steps import Cause
 from recovery_ops.runtime import Deadline, Recovery
-from recovery_ops.runtime.forks import Halt
+from recovery_ops.runtime.process.forks import Halt
 from recovery_ops.runtime.testing import Lab, PushedClock, PushedWaker, RecordedEvents
 from tests.support.forked import Child, in_child
 

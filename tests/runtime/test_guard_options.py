@@ -24,8 +24,8 @@ from recovery_ops.runtime import (
     attempt,
     build_tool,
 )
-from recovery_ops.runtime.argument_checks import check_source
-from recovery_ops.runtime.guard_options import AllGuardOptions, Options
+from recovery_ops.runtime.guards.argument_checks import check_source
+from recovery_ops.runtime.guards.options import AllGuardOptions, Options
 from recovery_ops.runtime.testing import Lab
 from tests.support.examples import examples
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from recovery_ops.rules.classification.classify import Failure
 from recovery_ops.rules.enums import Category
-from recovery_ops.runtime.error_signals import Response, classify, signal_of
+from recovery_ops.runtime.failures.signals import Response, classify, signal_of
 from tests.support.masking import SECRETS
 from tests.support.signals import McpError, OpenAiStatusError, RpcError, carrying, caused, library
 

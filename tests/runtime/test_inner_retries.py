@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from recovery_ops.rules.events import FailureClassified
-from recovery_ops.runtime import call_logging, classify
-from recovery_ops.runtime.inner_retries import MOST
-from recovery_ops.runtime.log_messages import TroubleLog
+from recovery_ops.runtime import classify
+from recovery_ops.runtime.calls import log_lines
+from recovery_ops.runtime.failures.inner_retries import MOST
+from recovery_ops.runtime.process.log_messages import TroubleLog
 from recovery_ops.runtime.testing import Lab
 
 
@@ -81,7 +82,7 @@ def test_failure_event_carries_inner_retries() -> None:
 def test_inner_retries_are_logged_once_each_operation(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(call_logging, "_notices", TroubleLog(call_logging.LOGGER))
+    monkeypatch.setattr(log_lines, "_notices", TroubleLog(log_lines.LOGGER))
     lab = Lab()
     for name in ("ask", "look"):
         guarded = lab.recovery.guard(name, idempotent=True, max_retries=3)(lab.script(sdk("2"), sdk("2"), "answer"))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from recovery_ops.runtime import ConfigurationError, Deadline, Fallback, Recovery, StopRun
-from recovery_ops.runtime import call_logging as logs
-from recovery_ops.runtime.log_messages import TroubleLog
+from recovery_ops.runtime.calls import log_lines as logs
+from recovery_ops.runtime.process.log_messages import TroubleLog
 from recovery_ops.runtime.testing import HttpError, Lab
 
 

@@ -12,7 +12,7 @@ import pytest
 from recovery_ops import wire
 from recovery_ops.rules.events import HookFailed, Instance
 from recovery_ops.runtime import Recovery, RecoveryExhausted
-from recovery_ops.runtime.clock import Clock
+from recovery_ops.runtime.process.clock import Clock
 from recovery_ops.runtime.telemetry.exporter import Exporter
 from recovery_ops.runtime.telemetry.outbox import Outbox
 from recovery_ops.runtime.telemetry.pipeline import Telemetry

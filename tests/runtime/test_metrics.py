@@ -14,7 +14,7 @@ from recovery_ops.rules import events
 from recovery_ops.rules.enums import State
 from recovery_ops.rules.policy.model import Settings
 from recovery_ops.runtime import Fallback
-from recovery_ops.runtime.metrics import LATENCY_BOUNDS_S, Rejections
+from recovery_ops.runtime.calls.metrics import LATENCY_BOUNDS_S, Rejections
 from recovery_ops.runtime.testing import HttpError, Lab
 from tests.support.examples import examples
 

@@ -11,8 +11,8 @@ import pytest
 
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.events import AttemptSucceeded, FailureClassified
-from recovery_ops.runtime.empty_answers import ModelAnswerUnreadable, ModelFailed
-from recovery_ops.runtime.streams import StreamCut
+from recovery_ops.runtime.calls.streams import StreamCut
+from recovery_ops.runtime.failures.empty_answers import ModelAnswerUnreadable, ModelFailed
 from recovery_ops.runtime.testing import Lab
 
 

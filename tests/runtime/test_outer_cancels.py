@@ -25,7 +25,7 @@ from recovery_ops.runtime import (
     ToolResult,
     build_tool,
 )
-from recovery_ops.runtime.run_context import current_scope
+from recovery_ops.runtime.runs.context import current_scope
 from recovery_ops.runtime.testing import RecordedEvents
 from tests.support.virtual_time import RUNNERS, LoopClock, interrupted, pause, run_asyncio
 

@@ -20,7 +20,7 @@ import os, signal, sys, time
 from pathlib import Path
 from recovery_ops.rules.events import BreakerStateChanged, Instance, RunStarted
 from recovery_ops.rules.enums import State, Trigger
-from recovery_ops.runtime.clock import Clock
+from recovery_ops.runtime.process.clock import Clock
 from recovery_ops.runtime.telemetry.outbox import Outbox
 from recovery_ops.runtime.telemetry.exporter import Exporter
 from recovery_ops.runtime.telemetry.pipeline import Telemetry

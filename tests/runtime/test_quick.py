@@ -162,7 +162,7 @@ class TestEquality:
         assert quick == ladder
 
     def test_the_stories_take_the_quick_path(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from recovery_ops.runtime import fast_path as quick
+        from recovery_ops.runtime.calls import fast_path as quick
 
         climbs: list[Any] = []
         monkeypatch.setattr(quick, "execute_value", lambda *given: climbs.append(given))

@@ -16,7 +16,7 @@ from recovery_ops.rules.enums import RunStatus
 from recovery_ops.rules.run_limits import REPEATED_CALLS
 from recovery_ops.rules.tools.results import ResultKind
 from recovery_ops.runtime import Deadline, RunCancelled, StopRun
-from recovery_ops.runtime import repeated_calls as counting
+from recovery_ops.runtime.runs import repeated_calls as counting
 from recovery_ops.runtime.testing import Lab
 from tests.runtime.test_questions import decided
 from tests.runtime.tools.toolboxes import PLAYS, Play, live_limits, open_tool, registry_of, scripted, use

@@ -17,7 +17,7 @@ from recovery_ops.rules import events
 from recovery_ops.rules.desired_state import Abort, Desired, Pause, Retry
 from recovery_ops.runtime import Recovery, RetryRequest, RunCancelled, Workflow
 from recovery_ops.runtime.config.stream import STREAM_PATH
-from recovery_ops.runtime.run_retries import AT_ONCE
+from recovery_ops.runtime.runs.retries import AT_ONCE
 from recovery_ops.runtime.testing import Lab
 from recovery_ops.wire import desired_document
 from tests.support.http_server import Stream, event, serving, silent_until, stored

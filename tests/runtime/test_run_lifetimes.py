@@ -17,7 +17,7 @@ from recovery_ops.rules import events
 from recovery_ops.rules.desired_state import Abort, Desired
 from recovery_ops.rules.enums import RunStatus
 from recovery_ops.runtime import ConfigurationError, Deadline, DeadlineExceeded, Recovery, attempt
-from recovery_ops.runtime.run_context import current_scope
+from recovery_ops.runtime.runs.context import current_scope
 from recovery_ops.runtime.testing import Lab, RecordedEvents
 from tests.support.virtual_time import LoopClock, pause, run_asyncio, run_trio
 

@@ -17,9 +17,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from recovery_ops.rules import events
 from recovery_ops.runtime import Deadline, DeadlineExceeded, Recovery, RunCancelled
-from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.run import Run
-from recovery_ops.runtime.run_context import current_scope
+from recovery_ops.runtime.process.clock import Clock
+from recovery_ops.runtime.runs.context import current_scope
+from recovery_ops.runtime.runs.run import Run
 from recovery_ops.runtime.testing import RecordedEvents
 from tests.support.examples import examples
 from tests.support.virtual_time import VirtualLoop

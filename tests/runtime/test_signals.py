@@ -19,8 +19,8 @@ import pytest
 import redis
 
 from recovery_ops.rules.enums import Category, Evidence, State
-from recovery_ops.runtime.error_signals import Response, classify, signal_of
 from recovery_ops.runtime.errors import CircuitOpen, RecoveryExhausted
+from recovery_ops.runtime.failures.signals import Response, classify, signal_of
 from tests.support.signals import McpError, OpenAiStatusError, RpcError, carrying, caused, library
 
 C, E = Category, Evidence
@@ -151,7 +151,7 @@ def test_an_exception(evidence: Evidence, error: BaseException, category: Catego
 
 def test_no_library_is_imported_to_recognise_its_errors() -> None:
     probe = (
-        "import sys; from recovery_ops.runtime.error_signals import classify; classify(ValueError()); "
+        "import sys; from recovery_ops.runtime.failures.signals import classify; classify(ValueError()); "
         "print(*{'httpx', 'requests', 'psycopg', 'redis', 'grpc', 'aiohttp'} & sys.modules.keys())"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)

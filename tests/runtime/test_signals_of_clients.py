@@ -14,7 +14,7 @@ import urllib3
 
 from recovery_ops.rules.classification.classify import Failure
 from recovery_ops.rules.enums import Category, Evidence
-from recovery_ops.runtime.error_signals import Response, classify
+from recovery_ops.runtime.failures.signals import Response, classify
 from tests.support import misbehaving_server as misbehaving
 
 TIMEOUT_S = 0.3

@@ -32,8 +32,8 @@ from recovery_ops.rules.policy.model import BUILT_IN
 from recovery_ops.rules.policy.spend_settings import SpendCaps
 from recovery_ops.rules.spending import NO_LIMIT, Spending
 from recovery_ops.runtime import DeadlineExceeded, ModelChain, Recovery, StopRun, Workflow, attempt
-from recovery_ops.runtime.call_spending import accounts_of
-from recovery_ops.runtime.spend_ledger import SpendLedger
+from recovery_ops.runtime.spending.calls import accounts_of
+from recovery_ops.runtime.spending.ledger import SpendLedger
 from recovery_ops.runtime.testing import Lab
 from tests.support.live_policy import obey
 

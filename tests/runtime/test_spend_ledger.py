@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from recovery_ops.rules.spending import UNKNOWN_CALL, Admission, SpendCap, Spending
-from recovery_ops.runtime.spend_ledger import KEPT_S, SpendLedger
+from recovery_ops.runtime.spending.ledger import KEPT_S, SpendLedger
 
 CALL = Spending(calls=1, tokens=30, cost_usd=0.5)
 
@@ -21,7 +21,7 @@ CHILD = """
 import sys
 from pathlib import Path
 from recovery_ops.rules.spending import SpendCap, Spending
-from recovery_ops.runtime.spend_ledger import SpendLedger
+from recovery_ops.runtime.spending.ledger import SpendLedger
 ledger = SpendLedger(Path(sys.argv[1]))
 found = ledger.reserve({"run": SpendCap(cost_usd=1.0)}, Spending(calls=1, tokens=30, cost_usd=float(sys.argv[2])))
 print(found.is_admitted, flush=True)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from recovery_ops.runtime import Recovery, status_files
+from recovery_ops.runtime import Recovery
 from recovery_ops.runtime.__main__ import main
+from recovery_ops.runtime.process import status_files
 from recovery_ops.runtime.testing import HttpError, Lab
 
 

@@ -20,8 +20,8 @@ from recovery_ops.rules.events import (
 )
 from recovery_ops.rules.resilience.steps import Call, SilenceLimits
 from recovery_ops.runtime import ConfigurationError, Model, ModelChain, attempt
-from recovery_ops.runtime.guarded_streams import _LEFT
-from recovery_ops.runtime.streams import Reading
+from recovery_ops.runtime.calls.streams import Reading
+from recovery_ops.runtime.guards.streams import _LEFT
 from recovery_ops.runtime.testing import Lab
 from tests.support.processes import eventually
 

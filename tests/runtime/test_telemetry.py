@@ -21,7 +21,7 @@ from recovery_ops.rules.events import (
     Record,
     RunStarted,
 )
-from recovery_ops.runtime.clock import Clock
+from recovery_ops.runtime.process.clock import Clock
 from recovery_ops.runtime.telemetry.exporter import Exporter
 from recovery_ops.runtime.telemetry.outbox import Outbox
 from recovery_ops.runtime.telemetry.pipeline import Telemetry, without_tracing

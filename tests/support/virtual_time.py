@@ -11,7 +11,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from recovery_ops.runtime.clock import Clock
+from recovery_ops.runtime.process.clock import Clock
 
 
 class LoopClock(Clock):

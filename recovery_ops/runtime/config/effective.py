@@ -20,8 +20,8 @@ from recovery_ops.rules.policy.effective_settings import (
 )
 from recovery_ops.rules.policy.model import OperationPolicy
 from recovery_ops.rules.resilience.circuit_breaker import Imposed
+from recovery_ops.runtime.calls.operation import Operation
 from recovery_ops.runtime.engine import Engine
-from recovery_ops.runtime.operation import Operation
 
 MOST_OPERATIONS = 200
 """Operations told of; an agent that makes them up must not fill its outbox."""

@@ -17,7 +17,7 @@ from recovery_ops.rules.desired_state import Desired, Override, Pause, Shed
 from recovery_ops.rules.events import DesiredStateApplied, DesiredStateRejected, Event
 from recovery_ops.rules.policy.model import Policy
 from recovery_ops.runtime.config.server_clock import ServerClock
-from recovery_ops.runtime.log_messages import TroubleLog
+from recovery_ops.runtime.process.log_messages import TroubleLog
 
 _Timed = TypeVar("_Timed", Override, Shed)
 

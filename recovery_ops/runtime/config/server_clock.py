@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recovery_ops.runtime.clock import Clock
+from recovery_ops.runtime.process.clock import Clock
 
 LONGEST_ASK_S = 2.0
 """A Date header that took longer to come says too little about now."""

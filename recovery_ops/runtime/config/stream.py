@@ -13,19 +13,19 @@ from urllib.parse import urlencode
 from recovery_ops.rules.desired_state import Desired
 from recovery_ops.rules.events import Event
 from recovery_ops.rules.lazy_dataclass import dataclass
-from recovery_ops.runtime import forks
-from recovery_ops.runtime.addresses import checked_key, checked_url
-from recovery_ops.runtime.clock import Clock
 from recovery_ops.runtime.config.receiver import LIMIT_BYTES, ConfigReceiver
 from recovery_ops.runtime.config.server_clock import ServerClock
 from recovery_ops.runtime.config.server_sent_events import Messages, TooLong
-from recovery_ops.runtime.log_messages import TroubleLog
-from recovery_ops.runtime.poll_intervals import Pace
+from recovery_ops.runtime.http.addresses import checked_key, checked_url
+from recovery_ops.runtime.process import forks
+from recovery_ops.runtime.process.clock import Clock
+from recovery_ops.runtime.process.log_messages import TroubleLog
+from recovery_ops.runtime.process.poll_intervals import Pace
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
 
-    from recovery_ops.runtime.transport import Transport
+    from recovery_ops.runtime.http.transport import Transport
 
 PATH = "/api/v1/desired"
 STREAM_PATH = PATH + "/stream"
@@ -123,7 +123,7 @@ class ConfigStream(forks.InChild):
         self._closing.set()
         response = self._response
         if response is not None:
-            from recovery_ops.runtime.transport import interrupt
+            from recovery_ops.runtime.http.transport import interrupt
 
             interrupt(response)
         if self._thread is not None and self._thread is not threading.current_thread():
@@ -132,7 +132,7 @@ class ConfigStream(forks.InChild):
 
     def force_check(self) -> bool:
         """Ask once, now, in the calling thread; True if the server answered, with news or without. For tests."""
-        from recovery_ops.runtime.transport import NoAnswer, Transport
+        from recovery_ops.runtime.http.transport import NoAnswer, Transport
 
         transport = Transport(self._url, self._key, self._clock)
         try:
@@ -169,7 +169,7 @@ class ConfigStream(forks.InChild):
         self._place["instance"] = self._instance + forks.process_mark()
         self._acceptance.after_fork_in_child()
         if response is not None:
-            from recovery_ops.runtime.transport import abandon
+            from recovery_ops.runtime.http.transport import abandon
 
             abandon(response)
         _never_closed.append(transport)
@@ -189,8 +189,8 @@ class ConfigStream(forks.InChild):
         closing = self._closing
         try:
             with forks.not_while_importing():
+                from recovery_ops.runtime.http.transport import Transport
                 from recovery_ops.runtime.telemetry.pipeline import without_tracing
-                from recovery_ops.runtime.transport import Transport
                 from recovery_ops.wire import parse_desired  # noqa: F401  # `ConfigReceiver` will need it
 
                 without_tracing()
@@ -207,7 +207,7 @@ class ConfigStream(forks.InChild):
 
     def _round(self, transport: Transport) -> float:
         """One connection; the seconds to wait before the next."""
-        from recovery_ops.runtime.transport import NoAnswer
+        from recovery_ops.runtime.http.transport import NoAnswer
 
         try:
             if self._poll_until is not None and self._clock.now() < self._poll_until:
@@ -227,7 +227,7 @@ class ConfigStream(forks.InChild):
 
     def _follow(self, transport: Transport) -> float:
         """Read the stream until it ends."""
-        from recovery_ops.runtime.transport import Silence, media_type
+        from recovery_ops.runtime.http.transport import Silence, media_type
 
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-cache"}
         if self.revision and self.was_heard:  # else what is obeyed may be what another instance was told
@@ -247,7 +247,7 @@ class ConfigStream(forks.InChild):
             return self._poll_instead("nothing comes through")
 
     def _read(self, response: BaseHTTPResponse) -> float:
-        from recovery_ops.runtime.transport import Silence, allow_silence, read_some
+        from recovery_ops.runtime.http.transport import Silence, allow_silence, read_some
 
         messages = Messages(limit_bytes=LIMIT_BYTES)
         began = self._clock.now()
@@ -281,7 +281,7 @@ class ConfigStream(forks.InChild):
         return is_believed
 
     def _no_stream(self, status: int, headers: dict[str, str]) -> float:
-        from recovery_ops.runtime.transport import asked_s
+        from recovery_ops.runtime.http.transport import asked_s
 
         if status in _NOT_FOR_US:
             return self._not_for_us(status)
@@ -343,7 +343,7 @@ class ConfigStream(forks.InChild):
         return self._pace_not_for_us.next_s()
 
     def _note_date(self, text: str, asked_at: float) -> None:
-        from recovery_ops.runtime.transport import epoch_of
+        from recovery_ops.runtime.http.transport import epoch_of
 
         self._server_clock.note_date(epoch_of(text), took_s=self._clock.now() - asked_at)
 

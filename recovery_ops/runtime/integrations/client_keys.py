@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recovery_ops.runtime.credential_labels import check_keys
 from recovery_ops.runtime.errors import ConfigurationError
-from recovery_ops.runtime.known_keys import hide_keys
+from recovery_ops.runtime.failures.known_keys import hide_keys
+from recovery_ops.runtime.guards.credential_labels import check_keys
 
 
 class ClientKeys:

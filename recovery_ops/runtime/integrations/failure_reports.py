@@ -5,9 +5,9 @@ from __future__ import annotations
 from recovery_ops.rules.classification.classify import Failure
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.events import FailureClassified
+from recovery_ops.runtime.calls.operation import Operation
 from recovery_ops.runtime.client import Recovery
-from recovery_ops.runtime.operation import Operation
-from recovery_ops.runtime.run_context import current_scope
+from recovery_ops.runtime.runs.context import current_scope
 
 
 def failed(

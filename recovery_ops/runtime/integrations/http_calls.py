@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import Any, ClassVar, NoReturn
 
 from recovery_ops.rules.lazy_dataclass import dataclass
+from recovery_ops.runtime.calls.exhaustion import MARK
+from recovery_ops.runtime.calls.operation import ATTEMPT
 from recovery_ops.runtime.client import Recovery
 from recovery_ops.runtime.errors import (
     CircuitOpen,
@@ -22,12 +24,10 @@ from recovery_ops.runtime.errors import (
     RecoveryExhausted,
     RetryAfterActive,
 )
-from recovery_ops.runtime.exhaustion import MARK
-from recovery_ops.runtime.guard_options import AllGuardOptions
-from recovery_ops.runtime.guarded import Guarded
+from recovery_ops.runtime.guards.options import AllGuardOptions
+from recovery_ops.runtime.guards.types import Guarded
 from recovery_ops.runtime.integrations import failure_reports as reporting
-from recovery_ops.runtime.operation import ATTEMPT
-from recovery_ops.runtime.run_context import source_of_run
+from recovery_ops.runtime.runs.context import source_of_run
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 """What HTTP promises to be harmless when done twice."""

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Unpack
 
 from recovery_ops.rules.enums import Adjustment
+from recovery_ops.runtime.calls.operation import ATTEMPT
 from recovery_ops.runtime.client import Recovery
-from recovery_ops.runtime.guard_options import AllGuardOptions, check_options
+from recovery_ops.runtime.guards.options import AllGuardOptions, check_options
 from recovery_ops.runtime.integrations.http_calls import LONGEST_LOOK, Calls, Exchange, Library, is_failing
-from recovery_ops.runtime.operation import ATTEMPT
 
 
 class SyncCalls:

@@ -15,7 +15,7 @@ from typing import Any
 from recovery_ops.rules.enums import StopReason
 from recovery_ops.rules.events import FallbackActivated
 from recovery_ops.runtime.client import Recovery
-from recovery_ops.runtime.credential_labels import is_label
+from recovery_ops.runtime.guards.credential_labels import is_label
 from recovery_ops.runtime.integrations.model_calls import numbers
 from recovery_ops.runtime.integrations.observed_calls import Watched, quietly
 from recovery_ops.runtime.integrations.packages import missing

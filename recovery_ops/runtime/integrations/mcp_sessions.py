@@ -13,8 +13,8 @@ import anyio
 from recovery_ops.rules.classification.classify import Failure
 from recovery_ops.rules.classification.sentences import says_session_gone
 from recovery_ops.rules.enums import Category
-from recovery_ops.runtime.error_signals import classify
 from recovery_ops.runtime.errors import ConfigurationError
+from recovery_ops.runtime.failures.signals import classify
 
 Connect = Callable[[], AbstractAsyncContextManager[Any]]
 """Makes a session that is not open yet, such as `lambda: Client("http://tools.example/mcp")`."""

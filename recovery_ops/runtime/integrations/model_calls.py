@@ -19,15 +19,15 @@ from recovery_ops.rules.enums import Adjustment
 from recovery_ops.rules.lazy_dataclass import dataclass
 from recovery_ops.rules.resilience.model_chain import Needs
 from recovery_ops.rules.spending import UNKNOWN_CALL, Spending
+from recovery_ops.runtime.calls.operation import ATTEMPT
 from recovery_ops.runtime.client import Recovery
-from recovery_ops.runtime.empty_answers import failure_in, unreadable
-from recovery_ops.runtime.guard_options import AllGuardOptions, check_options
-from recovery_ops.runtime.guarded import Guarded
+from recovery_ops.runtime.failures.empty_answers import failure_in, unreadable
+from recovery_ops.runtime.guards.options import AllGuardOptions, check_options
+from recovery_ops.runtime.guards.types import Guarded
 from recovery_ops.runtime.integrations.client_keys import ClientKeys
 from recovery_ops.runtime.integrations.model_streams import Dialect, Usage, VendorStream
 from recovery_ops.runtime.integrations.request_bounds import usage_bound
-from recovery_ops.runtime.operation import ATTEMPT
-from recovery_ops.runtime.run_context import current_scope, source_of_run
+from recovery_ops.runtime.runs.context import current_scope, source_of_run
 
 MOST_MODELS = 64
 """Each model is an operation; a program that makes names up must not grow without end."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from recovery_ops.rules.lazy_dataclass import dataclass
-from recovery_ops.runtime.streams import Held, Opened
+from recovery_ops.runtime.calls.streams import Held, Opened
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from recovery_ops.rules.enums import Category, DelaySource, Rung, State, StopRea
 from recovery_ops.rules.events import AttemptSucceeded, BreakerStateChanged, Event, Exhausted, RetryScheduled
 from recovery_ops.runtime.client import Recovery
 from recovery_ops.runtime.integrations import failure_reports as reporting
-from recovery_ops.runtime.run_context import current_scope, source_of_run
+from recovery_ops.runtime.runs.context import current_scope, source_of_run
 
 _log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])

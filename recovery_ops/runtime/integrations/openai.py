@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, Unpack
 
 from recovery_ops.runtime.client import Recovery
-from recovery_ops.runtime.empty_answers import (
+from recovery_ops.runtime.failures.empty_answers import (
     ModelAnswerUnreadable,
     ModelFailed,
     ModelRefused,
     failed_by,
 )
-from recovery_ops.runtime.guard_options import AllGuardOptions
+from recovery_ops.runtime.guards.options import AllGuardOptions
 from recovery_ops.runtime.integrations.model_calls import CostOf, numbers, recovering
 from recovery_ops.runtime.integrations.model_streams import Usage
 from recovery_ops.runtime.integrations.packages import missing

@@ -13,8 +13,8 @@ from typing import Any, Unpack
 from recovery_ops.rules.lazy_dataclass import dataclass
 from recovery_ops.rules.tools.results import ResultKind, ToolResult
 from recovery_ops.runtime.aio.context_variables import take_back
-from recovery_ops.runtime.deadline import Duration
-from recovery_ops.runtime.guard_options import AnyFallback, Kind
+from recovery_ops.runtime.calls.deadline import Duration
+from recovery_ops.runtime.guards.options import AnyFallback, Kind
 from recovery_ops.runtime.tools.registry import ToolRegistry
 from recovery_ops.runtime.tools.tool import MoreOfATool, Tool, build_tool
 

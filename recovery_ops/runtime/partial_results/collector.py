@@ -12,13 +12,13 @@ from typing import Any
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.user_messages import TELLINGS
 from recovery_ops.runtime.aio.libraries import current_library
-from recovery_ops.runtime.control_flow import is_control_flow
+from recovery_ops.runtime.calls.operation import Degraded
 from recovery_ops.runtime.engine import Engine
-from recovery_ops.runtime.error_signals import classify
 from recovery_ops.runtime.errors import CallRejected, GatherBlocked, RunCancelled, StopRun
-from recovery_ops.runtime.operation import Degraded
+from recovery_ops.runtime.failures.control_flow import is_control_flow
+from recovery_ops.runtime.failures.signals import classify
 from recovery_ops.runtime.partial_results.parts import Gathered, Part, Unavailable
-from recovery_ops.runtime.run_context import current_scope
+from recovery_ops.runtime.runs.context import current_scope
 
 _LATE = "There was no time left for this."
 _REFUSED = "This is not available right now."

@@ -13,13 +13,13 @@ from typing import Any
 
 from recovery_ops.runtime.aio.awaitables import is_async
 from recovery_ops.runtime.aio.task_group import run_together
-from recovery_ops.runtime.argument_checks import check_count
-from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.deadline import Deadline, Duration
+from recovery_ops.runtime.calls.deadline import Deadline, Duration
 from recovery_ops.runtime.engine import Engine
 from recovery_ops.runtime.errors import ConfigurationError
+from recovery_ops.runtime.guards.argument_checks import check_count
 from recovery_ops.runtime.partial_results.collector import Collecting
 from recovery_ops.runtime.partial_results.parts import Gathered, Part
+from recovery_ops.runtime.process.clock import Clock
 
 
 def gather(

@@ -31,12 +31,11 @@ from recovery_ops.rules.policy.scope import Place
 from recovery_ops.rules.policy.settings import Problem
 from recovery_ops.rules.resilience.steps import Call, Cancelled, Cause, Emit, Raised, Returned, Wait, Woke
 from recovery_ops.runtime.aio.awaitables import is_async
-from recovery_ops.runtime.argument_checks import check_names
-from recovery_ops.runtime.clock import uuid7
-from recovery_ops.runtime.control_flow import passes_unchanged
-from recovery_ops.runtime.drivers import Blocking, Invoke, Pause, Steps, drive, drive_async
+from recovery_ops.runtime.calls.drivers import Blocking, Invoke, Pause, Steps, drive, drive_async
+from recovery_ops.runtime.calls.exhaustion import report_of, was_reported
+from recovery_ops.runtime.calls.idempotency import NestedCalls
+from recovery_ops.runtime.calls.operation import ATTEMPT, Attempt
 from recovery_ops.runtime.engine import Engine
-from recovery_ops.runtime.error_signals import Response
 from recovery_ops.runtime.errors import (
     CallRejected,
     ConfigurationError,
@@ -46,13 +45,14 @@ from recovery_ops.runtime.errors import (
     RunsPaused,
     StopRun,
 )
-from recovery_ops.runtime.exhaustion import report_of, was_reported
-from recovery_ops.runtime.guard_options import seconds
-from recovery_ops.runtime.hooks import UserHooks
-from recovery_ops.runtime.idempotency import NestedCalls
-from recovery_ops.runtime.operation import ATTEMPT, Attempt
+from recovery_ops.runtime.failures.control_flow import passes_unchanged
+from recovery_ops.runtime.failures.signals import Response
+from recovery_ops.runtime.guards.argument_checks import check_names
+from recovery_ops.runtime.guards.hooks import UserHooks
+from recovery_ops.runtime.guards.options import seconds
 from recovery_ops.runtime.playbook.results import CompensationResult, DispatchOptions
-from recovery_ops.runtime.run_context import current_scope
+from recovery_ops.runtime.process.clock import uuid7
+from recovery_ops.runtime.runs.context import current_scope
 
 Performed = Call | Refresh | Reverse
 AnyStep = Performed | Wait | Ask

@@ -14,9 +14,8 @@ from recovery_ops.rules.enums import Category
 from recovery_ops.rules.lazy_dataclass import dataclass
 from recovery_ops.rules.playbook.interventions import MODIFICATIONS, Intervention, next_intervention
 from recovery_ops.runtime.aio.awaitables import is_async
-from recovery_ops.runtime.argument_checks import check_names
-from recovery_ops.runtime.control_flow import is_control_flow
-from recovery_ops.runtime.drivers import Work, drive, drive_async
+from recovery_ops.runtime.calls.drivers import Work, drive, drive_async
+from recovery_ops.runtime.calls.exhaustion import report_of
 from recovery_ops.runtime.engine import Engine
 from recovery_ops.runtime.errors import (
     ConfigurationError,
@@ -25,10 +24,11 @@ from recovery_ops.runtime.errors import (
     RunCancelled,
     StopRun,
 )
-from recovery_ops.runtime.exhaustion import report_of
-from recovery_ops.runtime.hooks import UserHooks
-from recovery_ops.runtime.run_context import current_scope
-from recovery_ops.runtime.run_limits import count_compaction
+from recovery_ops.runtime.failures.control_flow import is_control_flow
+from recovery_ops.runtime.guards.argument_checks import check_names
+from recovery_ops.runtime.guards.hooks import UserHooks
+from recovery_ops.runtime.runs.context import current_scope
+from recovery_ops.runtime.runs.limits import count_compaction
 
 Hook = Callable[..., Any]
 

@@ -12,7 +12,7 @@ from recovery_ops.rules.events import Escalated
 from recovery_ops.rules.lazy_dataclass import dataclass
 from recovery_ops.rules.playbook.verdicts import ADVICE, Playbook
 from recovery_ops.rules.policy.model import OperationPolicy, Policy
-from recovery_ops.runtime.deadline import Duration
+from recovery_ops.runtime.calls.deadline import Duration
 from recovery_ops.runtime.playbook.reversal import Redemptions, ReversalToken
 
 

@@ -12,15 +12,15 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from recovery_ops.rules.lazy_dataclass import dataclass
-from recovery_ops.runtime import forks
-from recovery_ops.runtime.addresses import checked_key, checked_url
-from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.log_messages import TroubleLog
-from recovery_ops.runtime.poll_intervals import Pace
+from recovery_ops.runtime.http.addresses import checked_key, checked_url
+from recovery_ops.runtime.process import forks
+from recovery_ops.runtime.process.clock import Clock
+from recovery_ops.runtime.process.log_messages import TroubleLog
+from recovery_ops.runtime.process.poll_intervals import Pace
 from recovery_ops.runtime.telemetry.outbox import Batch, Outbox, Row
 
 if TYPE_CHECKING:
-    from recovery_ops.runtime.transport import Answer, Transport
+    from recovery_ops.runtime.http.transport import Answer, Transport
 
 PATH = "/v1/logs"
 MEDIA_TYPE = "application/x-protobuf"
@@ -180,7 +180,7 @@ class Exporter:
     def _run(self) -> None:
         try:
             with forks.not_while_importing():
-                from recovery_ops.runtime.transport import Transport
+                from recovery_ops.runtime.http.transport import Transport
 
                 self._prepare_thread()
             self._transport = Transport(self.url, self._key, self._clock)
@@ -248,7 +248,7 @@ class Exporter:
             self._rest(judged)
 
     def _post(self, batch: Batch) -> Judgement:
-        from recovery_ops.runtime.transport import NoAnswer
+        from recovery_ops.runtime.http.transport import NoAnswer
 
         if self._transport is None or self._read_answer is None:
             return Judgement(Outcome.LATER, "not started")

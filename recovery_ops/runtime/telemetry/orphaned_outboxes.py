@@ -7,9 +7,9 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.file_lock import Claim
-from recovery_ops.runtime.files import OUTBOX_SUFFIX, remove_database, set_aside_damaged
+from recovery_ops.runtime.process.clock import Clock
+from recovery_ops.runtime.process.file_lock import Claim
+from recovery_ops.runtime.process.files import OUTBOX_SUFFIX, remove_database, set_aside_damaged
 from recovery_ops.runtime.telemetry.outbox_file import Damaged, OutboxFile
 
 LOOK_EVERY_S = 30.0

@@ -11,11 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from recovery_ops.rules.lazy_dataclass import dataclass
-from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.file_lock import Claim
-from recovery_ops.runtime.files import claim_first_free, default_path, marked, set_aside_damaged, state_directory
-from recovery_ops.runtime.forks import Halt
-from recovery_ops.runtime.log_messages import TroubleLog
+from recovery_ops.runtime.process.clock import Clock
+from recovery_ops.runtime.process.file_lock import Claim
+from recovery_ops.runtime.process.files import (
+    claim_first_free,
+    default_path,
+    marked,
+    set_aside_damaged,
+    state_directory,
+)
+from recovery_ops.runtime.process.forks import Halt
+from recovery_ops.runtime.process.log_messages import TroubleLog
 from recovery_ops.runtime.telemetry.orphaned_outboxes import Legacy
 from recovery_ops.runtime.telemetry.outbox_file import Damaged, Entry, OutboxFile, Rank, Row, dropped_name
 

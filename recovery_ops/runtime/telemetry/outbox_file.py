@@ -21,7 +21,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from recovery_ops.rules.lazy_dataclass import dataclass
-from recovery_ops.runtime.files import remove_database
+from recovery_ops.runtime.process.files import remove_database
 
 ROW_OVERHEAD_BYTES = 160
 """Bytes of a row beside its content: uid, index, page headers. So the bound is about the file, not the events."""

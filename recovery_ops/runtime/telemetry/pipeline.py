@@ -38,10 +38,10 @@ from recovery_ops.rules.events import (
     Record,
 )
 from recovery_ops.rules.policy.masking_rules import NOTHING_MORE, Masking, together
-from recovery_ops.runtime import forks
-from recovery_ops.runtime.clock import Clock, uuid7
-from recovery_ops.runtime.log_messages import TroubleLog
 from recovery_ops.runtime.masking import ActiveMasking, AllHidden
+from recovery_ops.runtime.process import forks
+from recovery_ops.runtime.process.clock import Clock, uuid7
+from recovery_ops.runtime.process.log_messages import TroubleLog
 from recovery_ops.runtime.telemetry.outbox import Entry, Outbox, Rank
 from recovery_ops.runtime.telemetry.outbox_file import Envelope
 from recovery_ops.runtime.telemetry.queue import EventQueue

@@ -29,12 +29,10 @@ from recovery_ops.rules.tools.results import (
     plain_name,
 )
 from recovery_ops.rules.tools.transcript import ToolUse
-from recovery_ops.runtime import repeated_calls as repeats
-from recovery_ops.runtime import run_limits as budgets
 from recovery_ops.runtime.aio.cancellation import cancels_of_task
-from recovery_ops.runtime.control_flow import is_control_flow
-from recovery_ops.runtime.drivers import Work
-from recovery_ops.runtime.error_signals import classify
+from recovery_ops.runtime.calls.drivers import Work
+from recovery_ops.runtime.calls.exhaustion import report_of
+from recovery_ops.runtime.calls.operation import Degraded, Outcome
 from recovery_ops.runtime.errors import (
     CallRejected,
     ConfigurationError,
@@ -43,9 +41,11 @@ from recovery_ops.runtime.errors import (
     SchemaMismatch,
     StopRun,
 )
-from recovery_ops.runtime.exhaustion import report_of
-from recovery_ops.runtime.operation import Degraded, Outcome
-from recovery_ops.runtime.run_context import RunContext, current_scope
+from recovery_ops.runtime.failures.control_flow import is_control_flow
+from recovery_ops.runtime.failures.signals import classify
+from recovery_ops.runtime.runs import limits as budgets
+from recovery_ops.runtime.runs import repeated_calls as repeats
+from recovery_ops.runtime.runs.context import RunContext, current_scope
 from recovery_ops.runtime.tools.handlers import Invocation, is_loop_running
 from recovery_ops.runtime.tools.permission import AskPerson, answered, hooks_of, permitted
 from recovery_ops.runtime.tools.schemas import read_arguments

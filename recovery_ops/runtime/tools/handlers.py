@@ -15,11 +15,11 @@ from recovery_ops.rules.tools.results import AttemptRecord
 from recovery_ops.runtime.aio.awaitables import is_async
 from recovery_ops.runtime.aio.libraries import is_under_trio
 from recovery_ops.runtime.aio.task_group import in_thread
+from recovery_ops.runtime.calls.operation import ATTEMPT, Fallback
 from recovery_ops.runtime.engine import Engine
 from recovery_ops.runtime.errors import ConfigurationError, SchemaMismatch
-from recovery_ops.runtime.guard_plan import operation_of
-from recovery_ops.runtime.operation import ATTEMPT, Fallback
-from recovery_ops.runtime.repeated_calls import COMPARED
+from recovery_ops.runtime.guards.plan import operation_of
+from recovery_ops.runtime.runs.repeated_calls import COMPARED
 from recovery_ops.runtime.tools.tool import Tool
 
 

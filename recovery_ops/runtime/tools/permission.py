@@ -11,11 +11,11 @@ from recovery_ops.rules.enums import Category
 from recovery_ops.rules.events import PermissionDenied
 from recovery_ops.rules.run_limits import Effect, asked
 from recovery_ops.rules.tools.results import outside_message
-from recovery_ops.runtime.drivers import Work
+from recovery_ops.runtime.calls.drivers import Work
 from recovery_ops.runtime.engine import Engine
-from recovery_ops.runtime.hooks import UserHooks
-from recovery_ops.runtime.run_context import RunContext
-from recovery_ops.runtime.run_limits import limits_of, record
+from recovery_ops.runtime.guards.hooks import UserHooks
+from recovery_ops.runtime.runs.context import RunContext
+from recovery_ops.runtime.runs.limits import limits_of, record
 from recovery_ops.runtime.tools.tool import Tool
 
 Checker = Callable[[Tool, dict[str, Any]], Any]

@@ -22,11 +22,17 @@ from recovery_ops.rules.tools.policy_limits import Caution
 from recovery_ops.rules.tools.result_text import plain_json
 from recovery_ops.rules.tools.results import LONGEST_NAME, plain_name
 from recovery_ops.runtime.aio.awaitables import is_async
-from recovery_ops.runtime.argument_checks import Permission, check_names, check_numbers, check_permission, check_result
-from recovery_ops.runtime.deadline import Duration
+from recovery_ops.runtime.calls.deadline import Duration
+from recovery_ops.runtime.calls.operation import Fallback
 from recovery_ops.runtime.errors import ConfigurationError
-from recovery_ops.runtime.guard_options import AnyFallback, Kind, check_fallbacks, check_foundational, check_kind
-from recovery_ops.runtime.operation import Fallback
+from recovery_ops.runtime.guards.argument_checks import (
+    Permission,
+    check_names,
+    check_numbers,
+    check_permission,
+    check_result,
+)
+from recovery_ops.runtime.guards.options import AnyFallback, Kind, check_fallbacks, check_foundational, check_kind
 from recovery_ops.runtime.tools.schemas import Faults, fitting, schema_of
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from recovery_ops.rules.policy.scope import Place
 from recovery_ops.rules.tools.policy_limits import Caution, tightened
 from recovery_ops.runtime.errors import ConfigurationError
-from recovery_ops.runtime.guard import Guards
-from recovery_ops.runtime.run_context import current_scope
+from recovery_ops.runtime.guards.guard import Guards
+from recovery_ops.runtime.runs.context import current_scope
 from recovery_ops.runtime.tools.handlers import fallback_invoker, invoker
 from recovery_ops.runtime.tools.permission import AskPerson, Checker
 from recovery_ops.runtime.tools.tool import Tool

@@ -26,10 +26,10 @@ from recovery_ops.rules.tools.transcript import (
     tool_uses_in,
     unanswered,
 )
-from recovery_ops.runtime.drivers import Work, drive, drive_async
+from recovery_ops.runtime.calls.drivers import Work, drive, drive_async
+from recovery_ops.runtime.calls.operation import ATTEMPT, Attempt
 from recovery_ops.runtime.errors import ConfigurationError
-from recovery_ops.runtime.operation import ATTEMPT, Attempt
-from recovery_ops.runtime.run_context import current_scope
+from recovery_ops.runtime.runs.context import current_scope
 from recovery_ops.runtime.tools.permission import hooks_of
 from recovery_ops.runtime.tools.schemas import read_arguments
 from recovery_ops.runtime.tools.tool import Tool

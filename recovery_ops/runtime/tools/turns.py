@@ -14,10 +14,10 @@ from recovery_ops.rules.tools import outcomes as tool_outcomes
 from recovery_ops.rules.tools.results import ToolResult
 from recovery_ops.rules.tools.transcript import tool_use_of
 from recovery_ops.runtime.aio.task_group import Job, run_together
-from recovery_ops.runtime.control_flow import is_control_flow
-from recovery_ops.runtime.drivers import drive, drive_async
-from recovery_ops.runtime.error_signals import classify
+from recovery_ops.runtime.calls.drivers import drive, drive_async
 from recovery_ops.runtime.errors import StopRun
+from recovery_ops.runtime.failures.control_flow import is_control_flow
+from recovery_ops.runtime.failures.signals import classify
 from recovery_ops.runtime.tools.calls import Calling
 from recovery_ops.runtime.tools.toolbox import Toolbox
 

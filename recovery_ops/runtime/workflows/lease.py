@@ -8,9 +8,9 @@ import threading
 import weakref
 from datetime import UTC, datetime
 
-from recovery_ops.runtime import forks
-from recovery_ops.runtime.clock import Clock
 from recovery_ops.runtime.errors import CheckpointError, WorkflowLocked
+from recovery_ops.runtime.process import forks
+from recovery_ops.runtime.process.clock import Clock
 from recovery_ops.runtime.workflows.checkpoint_store import CheckpointStore, Flow
 
 _RENEWALS_PER_LEASE = 3

@@ -22,10 +22,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from recovery_ops.runtime import forks
 from recovery_ops.runtime.errors import CheckpointError
-from recovery_ops.runtime.file_lock import Claim
-from recovery_ops.runtime.files import state_directory
+from recovery_ops.runtime.process import forks
+from recovery_ops.runtime.process.file_lock import Claim
+from recovery_ops.runtime.process.files import state_directory
 from recovery_ops.runtime.workflows.checkpoint_store import (
     CheckpointStore,
     Flow,

@@ -10,12 +10,12 @@ from typing import Any
 from recovery_ops.rules.enums import CAPACITY, Family
 from recovery_ops.rules.events import CheckpointRestored, CheckpointSaved, Event
 from recovery_ops.rules.lazy_dataclass import dataclass
-from recovery_ops.runtime import forks
-from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.control_flow import is_control_flow
-from recovery_ops.runtime.error_signals import classify
+from recovery_ops.runtime.calls.idempotency import digest
 from recovery_ops.runtime.errors import CheckpointError, ConfigurationError, StepChanged, WorkflowLocked
-from recovery_ops.runtime.idempotency import digest
+from recovery_ops.runtime.failures.control_flow import is_control_flow
+from recovery_ops.runtime.failures.signals import classify
+from recovery_ops.runtime.process import forks
+from recovery_ops.runtime.process.clock import Clock
 from recovery_ops.runtime.workflows.checkpoint_store import CheckpointStore, Progress, StepError, StepRecord
 from recovery_ops.runtime.workflows.codec import Codec, decoded, encoded
 from recovery_ops.runtime.workflows.lease import Lease

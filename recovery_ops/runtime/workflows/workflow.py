@@ -22,14 +22,14 @@ from urllib.parse import quote, unquote
 from recovery_ops.rules.events import Event
 from recovery_ops.runtime.aio.awaitables import is_async
 from recovery_ops.runtime.aio.shielded import to_its_end
+from recovery_ops.runtime.calls.drivers import Blocking, Invoke, Steps, drive, drive_async
+from recovery_ops.runtime.calls.operation import Attempt
 from recovery_ops.runtime.client import Recovery
-from recovery_ops.runtime.control_flow import is_control_flow
 from recovery_ops.runtime.default_client import in_force
-from recovery_ops.runtime.drivers import Blocking, Invoke, Steps, drive, drive_async
 from recovery_ops.runtime.errors import ConfigurationError, RecoveryError
-from recovery_ops.runtime.files import checkpoint_path
-from recovery_ops.runtime.operation import Attempt
-from recovery_ops.runtime.run_context import current_scope
+from recovery_ops.runtime.failures.control_flow import is_control_flow
+from recovery_ops.runtime.process.files import checkpoint_path
+from recovery_ops.runtime.runs.context import current_scope
 from recovery_ops.runtime.workflows.checkpoint_store import CheckpointStore, Flow, StepRecord
 from recovery_ops.runtime.workflows.codec import Codec, checked_codec
 from recovery_ops.runtime.workflows.lease import Lease

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from recovery_ops.rules.classification.classify import Failure
-from recovery_ops.runtime.error_signals import Response, classify
+from recovery_ops.runtime.failures.signals import Response, classify
 
 NOW = 1_800_000_000.0
 """2027-01-15 08:00:00 UTC, which the recordings' clocks are set to."""

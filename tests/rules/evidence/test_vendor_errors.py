@@ -20,7 +20,7 @@ from recovery_ops.rules.classification.quoted_responses import quoted_in
 from recovery_ops.rules.classification.vendor_errors import VENDORS, sentences_for
 from recovery_ops.rules.enums import Category, Evidence
 from recovery_ops.rules.events import FailureClassified
-from recovery_ops.runtime import error_signals as signals
+from recovery_ops.runtime.failures import signals
 from recovery_ops.runtime.testing import Lab
 from recovery_ops.wire import otel_names as foreign
 

@@ -11,7 +11,7 @@ import pytest
 
 from recovery_ops.rules import events
 from recovery_ops.rules.enums import Category, State, Trigger
-from recovery_ops.runtime.clock import Clock
+from recovery_ops.runtime.process.clock import Clock
 from recovery_ops.runtime.telemetry import queue as intake_module
 from recovery_ops.runtime.telemetry.outbox import Outbox
 from recovery_ops.runtime.telemetry.pipeline import AT_ONCE, Telemetry

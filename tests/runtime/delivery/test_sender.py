@@ -13,13 +13,13 @@ from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
-from recovery_ops.runtime.poll_intervals import Pace
+from recovery_ops.runtime.http.transport import ASKED_CAP_S, Answer, asked_s
+from recovery_ops.runtime.process.poll_intervals import Pace
 from recovery_ops.runtime.telemetry.exporter import Exporter, Outcome, Timing, export_request, judge
 from recovery_ops.runtime.telemetry.outbox import Entry, Outbox, Rank, Row
 from recovery_ops.runtime.telemetry.outbox_file import Envelope
 from recovery_ops.runtime.telemetry.pipeline import read_answer
 from recovery_ops.runtime.testing import PushedClock
-from recovery_ops.runtime.transport import ASKED_CAP_S, Answer, asked_s
 from tests.support.http_server import PROTOBUF, Reply, Request, answer, raw, reset, serving, silent_until, stored
 from tests.support.processes import eventually
 

@@ -12,9 +12,9 @@ import pytest
 
 from recovery_ops.rules.desired_state import Desired
 from recovery_ops.rules.events import DesiredStateApplied, DesiredStateRejected, Event
-from recovery_ops.runtime.clock import Clock
 from recovery_ops.runtime.config.stream import PATH, STREAM_PATH, ConfigStream, Timing
-from recovery_ops.runtime.transport import Transport
+from recovery_ops.runtime.http.transport import Transport
+from recovery_ops.runtime.process.clock import Clock
 from tests.support.acceptance import document, trip
 from tests.support.http_server import Reply, Stream, answer, event, raw, reset, serving, silent_until
 from tests.support.http_server import document as json_answer

@@ -20,9 +20,9 @@ from recovery_ops.rules.policy.model import BUILT_IN
 from recovery_ops.rules.policy.spend_settings import SpendCaps
 from recovery_ops.rules.spending import UNKNOWN_CALL, Spending
 from recovery_ops.runtime import ConfigurationError, ModelChain, Response
-from recovery_ops.runtime.call_spending import accounts_of
 from recovery_ops.runtime.integrations import model_calls
 from recovery_ops.runtime.integrations.model_calls import ModelCalls
+from recovery_ops.runtime.spending.calls import accounts_of
 from recovery_ops.runtime.testing import HttpError, Lab
 
 VENDORS = {

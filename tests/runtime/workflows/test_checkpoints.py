@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from recovery_ops.runtime.errors import CheckpointError
-from recovery_ops.runtime.file_lock import Claim
+from recovery_ops.runtime.process.file_lock import Claim
 from recovery_ops.runtime.workflows.checkpoint_store import Flow, Progress, StepError, StepRecord
 from recovery_ops.runtime.workflows.sqlite_checkpoints import SqliteCheckpoints
 from tests.support.examples import examples
