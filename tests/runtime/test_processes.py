@@ -299,7 +299,9 @@ def test_opentelemetry_switched_off_is_said_and_harms_nothing(tmp_path: Path) ->
     assert done.stderr.count("OTEL_SDK_DISABLED") == 1
 
 
-@pytest.mark.parametrize("module", ["telemetry", "telemetry.outbox", "telemetry.exporter", "config.stream", "clock"])
+@pytest.mark.parametrize(
+    "module", ["telemetry", "telemetry.outbox", "telemetry.exporter", "config.stream", "process.clock"]
+)
 def test_an_import_loads_neither_opentelemetry_nor_http(module: str) -> None:
     said = run(
         f"""
