@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode
 
 from recovery_ops.control.core.forms import new_key
+from recovery_ops.control.core.models.audit import AuditEntry
 
 REASON = "Undo, with the button of the notice"
 _TAG = "undo:"
@@ -29,6 +30,12 @@ def undo(address: str, environment: str, **fields: str | Sequence[str]) -> Undo:
     for name, values in fields.items():
         sent += [(name, value) for value in ((values,) if isinstance(values, str) else values)]
     return Undo(address, sent)
+
+
+def has_replaced(environment: str, revision: int) -> bool:
+    """Whether the change of this revision took the place of something, which an undo would not bring back."""
+    entry = AuditEntry.objects.filter(environment=environment, revision=revision).first()
+    return entry is not None and bool(entry.before)
 
 
 def tag_of(one: Undo) -> str:

@@ -41,11 +41,10 @@ from recovery_ops.control.core.forms import (
     new_key,
 )
 from recovery_ops.control.core.jobs import put_into_tray
-from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.rejections import ApprovalPending, CommandRejected
 from recovery_ops.control.core.responses import STILL_TYPED, cancelled_notice, redirect_to_request, redirect_with_notice
 from recovery_ops.control.core.revisions import current_revision
-from recovery_ops.control.core.undo import Undo, undo
+from recovery_ops.control.core.undo import Undo, has_replaced, undo
 from recovery_ops.control.desired_state.status import Standing
 from recovery_ops.rules.fleet.reset_ramp import steps_of
 from recovery_ops.rules.policy.scope import ANY, Scope
@@ -272,8 +271,7 @@ class _Asked:
         is_new = isinstance(made, Override) and self.act.form is OverrideForm and not done.was_already
         if not is_new or done.cancelled or not visit_of(self.request).grants.may("release", self.environment):
             return None
-        entry = AuditEntry.objects.filter(environment=self.environment, revision=done.revision).first()
-        if entry is not None and entry.before:
+        if has_replaced(self.environment, done.revision):
             return None
         return undo(reverse("breaker-release", args=[self.name]), self.environment, override=str(made.pk))
 

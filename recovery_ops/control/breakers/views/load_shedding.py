@@ -24,10 +24,9 @@ from recovery_ops.control.breakers.views.actions import UNPROCESSABLE
 from recovery_ops.control.core.commands import SIGN_IN_AGAIN, CommandResult
 from recovery_ops.control.core.environment import form_command_context, visit_of
 from recovery_ops.control.core.forms import DEFAULT_EXPIRY_S, ShedForm, add_errors, new_key
-from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.rejections import ApprovalPending, CommandRejected
 from recovery_ops.control.core.responses import cancelled_notice, redirect_to_request, redirect_with_notice
-from recovery_ops.control.core.undo import Undo, undo
+from recovery_ops.control.core.undo import Undo, has_replaced, undo
 from recovery_ops.control.desired_state.status import Standing
 from recovery_ops.rules.desired_state import Shed
 from recovery_ops.rules.policy.load_shedding import importance_of, is_shed
@@ -89,8 +88,7 @@ def shedding(request: HttpRequest, *, environment: str) -> HttpResponse:
 def _undo(form: ShedForm, done: CommandResult[LoadShed], environment: str) -> Undo | None:
     """Stopping what was just started, unless it took the place of something else."""
     is_new = form.cleaned_data["act"] in dict(ShedForm.SHED) and not done.was_already and not done.cancelled
-    entry = AuditEntry.objects.filter(environment=environment, revision=done.revision).first()
-    if not is_new or (entry is not None and entry.before):
+    if not is_new or has_replaced(environment, done.revision):
         return None
     is_ahead = done.object.starts_at > timezone.now()
     return undo(reverse("shed"), environment, act=f"pass:{done.object.pk}" if is_ahead else "pass")
