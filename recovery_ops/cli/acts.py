@@ -8,7 +8,18 @@ from typing import Any
 from urllib.parse import quote
 
 from recovery_ops.cli import ramps
-from recovery_ops.cli.words import DONE, NOT_APPLIED, REFUSED, WAITS, Ask, Asking, Refusal, Say, Unconfirmed
+from recovery_ops.cli.words import (
+    DONE,
+    NOT_APPLIED,
+    REASON_HELP,
+    REFUSED,
+    WAITS,
+    Ask,
+    Asking,
+    Refusal,
+    Say,
+    Unconfirmed,
+)
 from recovery_ops.rules.url_names import part_of
 
 POLL_S = 0.25
@@ -62,7 +73,7 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
 
 
 def _add_why(one: argparse.ArgumentParser) -> None:
-    one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+    one.add_argument("--reason", default="", help=REASON_HELP)
     one.add_argument("--dry-run", action="store_true", help="check and show the impact; change nothing")
 
 

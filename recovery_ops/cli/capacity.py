@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from recovery_ops.cli.looking import range_of
-from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
+from recovery_ops.cli.words import DONE, REASON_HELP, Asking, Say, add_paging, say_rows
 
 _PATH = "/api/v1/capacity"
 _NARROWED = {
@@ -50,7 +50,7 @@ def add_words(verbs: Any) -> None:
     for one in (split, apart, undo, note, escalate):
         one.add_argument("number", type=int)
     for one in (merge, split, apart, undo, note, escalate):
-        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+        one.add_argument("--reason", default="", help=REASON_HELP)
         one.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 

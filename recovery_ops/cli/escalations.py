@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from recovery_ops.cli.words import DONE, REFUSED, Asking, Fetching, Say, add_paging, keep_file, say_rows
+from recovery_ops.cli.words import DONE, REASON_HELP, REFUSED, Asking, Fetching, Say, add_paging, keep_file, say_rows
 
 _PATH = "/api/v1/escalations"
 _SEVERITIES = ("high", "normal", "low")
@@ -55,7 +55,7 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     for word, brief in _ACTS.items():
         one = words.add_parser(word, help=brief)
         one.add_argument("numbers", type=int, nargs="+", metavar="number")
-        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+        one.add_argument("--reason", default="", help=REASON_HELP)
         one.add_argument("--dry-run", action="store_true", help="check; change nothing")
         if word in ("assign", "escalate"):
             one.add_argument("--to", required=True, help="name of a user" if word == "assign" else "name of a queue")

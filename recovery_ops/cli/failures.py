@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from recovery_ops.cli.words import DONE, REFUSED, Asking, Say, add_paging, say_rows
+from recovery_ops.cli.words import DONE, REASON_HELP, REFUSED, Asking, Say, add_paging, say_rows
 
 _PATH = "/api/v1/failures"
 _BECAME = {
@@ -71,7 +71,7 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
 
 def _act_word(words: Any, word: str, brief: str) -> argparse.ArgumentParser:
     one: argparse.ArgumentParser = words.add_parser(word, help=brief)
-    one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+    one.add_argument("--reason", default="", help=REASON_HELP)
     one.add_argument("--dry-run", action="store_true", help="check; change nothing")
     return one
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from recovery_ops.cli.words import DONE, REFUSED, Asking, Say
+from recovery_ops.cli.words import DONE, REASON_HELP, REFUSED, Asking, Say
 
 _PATH = "/api/v1/fleet/instances"
 _WORDS = {
@@ -32,7 +32,7 @@ def add_words(verbs: Any, seconds: Any) -> None:
         one.add_argument("instances", nargs="+", metavar="service/instance")
         if word == "label":
             one.add_argument("--labels", required=True, help="separated by commas; a minus removes a label")
-        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+        one.add_argument("--reason", default="", help=REASON_HELP)
         one.add_argument("--dry-run", action="store_true", help="check; change nothing")
     for word, brief in _PAUSING.items():
         one = words.add_parser(word, help=brief)
@@ -43,7 +43,7 @@ def add_words(verbs: Any, seconds: Any) -> None:
             ends = one.add_mutually_exclusive_group()
             ends.add_argument("--for", dest="lasts", type=seconds, metavar="TIME", help="duration of the pause (1h)")
             ends.add_argument("--until-resumed", action="store_true", help="no end; a user resumes it")
-        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+        one.add_argument("--reason", default="", help=REASON_HELP)
         one.add_argument("--dry-run", action="store_true", help="check; change nothing")
     words.add_parser("paused", help="pauses and stops, and the progress of each instance")
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
+from recovery_ops.cli.words import DONE, REASON_HELP, Asking, Say, add_paging, say_rows
 
 _KEYS = "/api/v1/keys"
 _QUARANTINE = "/api/v1/quarantine"
@@ -34,7 +34,7 @@ def add_words(verbs: Any, seconds: Any) -> None:
     for one in (replay, drop):
         one.add_argument("lines", type=int, nargs="*", metavar="number", help="numbers of records; none: all")
     for one in (create, rotate, revoke, replay, drop):
-        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+        one.add_argument("--reason", default="", help=REASON_HELP)
         one.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
+from recovery_ops.cli.words import DONE, REASON_HELP, Asking, Say, add_paging, say_rows
 
 _PATH = "/api/v1/notifications"
 _NOUNS = ("channel", "rule", "chain")
@@ -30,9 +30,7 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     )
     digest.add_argument("--zone", help="time zone: Europe/Rome")
     digest.add_argument("--calm", action=argparse.BooleanOptionalAction, help="also send it without problems")
-    digest.add_argument(
-        "--reason", default="", help="at least 10 characters, recorded in the audit log; needed with --every"
-    )
+    digest.add_argument("--reason", default="", help=REASON_HELP)
     digest.add_argument("--dry-run", action="store_true", help="check; change nothing")
     snooze = words.add_parser("snooze", help="mute notifications about a provider")
     snooze.add_argument("provider")
@@ -75,7 +73,7 @@ def _acting(one: argparse.ArgumentParser) -> None:
 
 
 def _add_why(one: argparse.ArgumentParser) -> None:
-    one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+    one.add_argument("--reason", default="", help=REASON_HELP)
     one.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from recovery_ops.cli.words import DONE, PAGE, REFUSED, Asking, Say, add_paging, say_rows
+from recovery_ops.cli.words import DONE, PAGE, REASON_HELP, REFUSED, Asking, Say, add_paging, say_rows
 
 _PATH = "/api/v1/policies"
 _POLL_S = 0.5
@@ -68,7 +68,7 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     replay.add_argument("what", help="a proposal's number, or a JSON file")
     replay.add_argument("--back", type=seconds, default=86_400.0, metavar="TIME", help="time range before now (24h)")
     for one in (push, release, back, *moves):
-        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+        one.add_argument("--reason", default="", help=REASON_HELP)
         one.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 

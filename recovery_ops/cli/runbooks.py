@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
+from recovery_ops.cli.words import DONE, REASON_HELP, Asking, Say, add_paging, say_rows
 
 _PATH = "/api/v1/runbooks"
 
@@ -37,7 +37,7 @@ def add_words(verbs: Any) -> None:
     for one in ticked:
         one.add_argument("step", help="key or text of the step")
     for one in (save, remove):
-        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+        one.add_argument("--reason", default="", help=REASON_HELP)
         one.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 

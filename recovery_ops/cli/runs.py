@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
+from recovery_ops.cli.words import DONE, REASON_HELP, Asking, Say, add_paging, say_rows
 from recovery_ops.rules.url_names import part_of
 
 _SHOWS = ("troubled", "failed", "asked", "running", "all")
@@ -37,7 +37,7 @@ def add_words(verbs: Any) -> None:
     take_back = words.add_parser("withdraw-retry", help="withdraw a retry")
     for one in (abort, withdraw, retry, take_back):
         one.add_argument("run")
-        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+        one.add_argument("--reason", default="", help=REASON_HELP)
         one.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
+from recovery_ops.cli.words import DONE, REASON_HELP, Asking, Say, add_paging, say_rows
 
 _PATH = "/api/v1/requests"
 
@@ -22,7 +22,7 @@ def add_words(verbs: Any) -> None:
     words.add_parser("show", help="one request with its decision").add_argument("number", type=int)
     one = words.add_parser("withdraw", help="withdraw a request of this key")
     one.add_argument("number", type=int)
-    one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+    one.add_argument("--reason", default="", help=REASON_HELP)
 
 
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from recovery_ops.cli.words import DONE, Asking, Say, add_paging, every, say_rows
+from recovery_ops.cli.words import DONE, REASON_HELP, Asking, Say, add_paging, every, say_rows
 from recovery_ops.rules.policy.classification_rules import MAY_BE_SAID, PATTERNS
 from recovery_ops.rules.url_names import part_of
 
@@ -31,7 +31,7 @@ def add_words(verbs: Any) -> None:
         propose.add_argument(f"--{part.replace('_', '-')}", dest=part, help=told)
     for one in (propose, dismiss, reopen):
         one.add_argument("fingerprint")
-        one.add_argument("--reason", required=True, help="at least 10 characters, recorded in the audit log")
+        one.add_argument("--reason", default="", help=REASON_HELP)
         one.add_argument("--dry-run", action="store_true", help="check; change nothing")
 
 

@@ -17,6 +17,8 @@ PAGE = 200
 MORE = "There are more: --all, or a higher --limit."
 """What a list says below its last row where that is not all."""
 
+REASON_HELP = "recorded in the audit log; required for overrides, releases, notes, many objects and production"
+
 Say = Callable[[str], None]
 
 _CONTROLS = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}

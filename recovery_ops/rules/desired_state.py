@@ -123,7 +123,7 @@ class Pause:
     @property
     def note(self) -> str:
         """Who wants it, and why."""
-        return f"{self.by}: {self.reason}" if self.by else self.reason
+        return ": ".join(part for part in (self.by, self.reason) if part)
 
     def is_for(self, *, service: str | None, instance: str | None) -> bool:
         """Whether it is for this instance; None: not said, so it could be."""

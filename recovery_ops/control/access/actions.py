@@ -22,4 +22,4 @@ declare("account.groups", "synchronized the groups of", permission="manage_accou
 declare("account.factor_add", "added a second factor for", permission="manage_accounts")
 declare("account.factor_remove", "removed a second factor of", permission="manage_accounts")
 declare("account.factor_codes", "created recovery codes for", permission="manage_accounts")
-declare("account.break_glass", "used break-glass with", permission="manage_accounts")
+declare("account.break_glass", "used break-glass with", permission="manage_accounts", needs_reason=True)

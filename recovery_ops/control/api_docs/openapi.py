@@ -24,6 +24,7 @@ from recovery_ops.control.core.checks import (
 from recovery_ops.control.core.cursors import CURSOR_CHARS
 from recovery_ops.control.core.models.bases import NAME_CHARS, REASON_CHARS
 from recovery_ops.control.core.numbers import DIGITS, MAX_NUMBER
+from recovery_ops.control.core.reasons import RULE
 from recovery_ops.control.dashboard.models import TAG_CHARS, TAGS_MOST, TEXT_CHARS
 from recovery_ops.control.escalations.models import ANSWER_CHARS
 from recovery_ops.control.exports.catalogue import LISTS
@@ -60,9 +61,8 @@ _MASKING = "#/components/schemas/Policy/properties/masking/anyOf/0/properties"
 _FIELDS: dict[str, dict[str, Any]] = {
     "reason": {
         "type": "string",
-        "minLength": LEAST_REASON_CHARS,
         "maxLength": REASON_CHARS,
-        "description": "Reason, recorded in the audit log.",
+        "description": f"Reason, recorded in the audit log. {RULE}",
     },
     "dry_run": {"type": "boolean", "description": "Check the request and report its effect without a change."},
     "expires_in_s": {

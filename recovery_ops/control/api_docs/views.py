@@ -94,7 +94,9 @@ def _operation(path: str, method: str, said: Mapping[str, Any], language: str, s
 
 def _body_of(fields: Sequence[Field]) -> dict[str, str]:
     """What a body has to hold, each with its kind in its place."""
-    return {one.name: f"<{one.kind}>" for one in fields if one.where == "body" and one.is_needed}
+    return {
+        one.name: f"<{one.kind}>" for one in fields if one.where == "body" and (one.is_needed or one.name == "reason")
+    }
 
 
 def _curl(method: str, url: str, body: Mapping[str, str], is_open: bool) -> str:

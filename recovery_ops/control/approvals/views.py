@@ -24,6 +24,7 @@ from recovery_ops.control.core.environment import actor_of, visit_of
 from recovery_ops.control.core.forms import ReasonForm, add_errors, new_key
 from recovery_ops.control.core.models.approval_requests import ApprovalRequest
 from recovery_ops.control.core.pagination import newest_of
+from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.responses import redirect_with_notice
 from recovery_ops.control.core.revisions import current_revision
@@ -95,11 +96,18 @@ def held_act(request: HttpRequest, *, environment: str, number: int) -> HttpResp
     if found is None:
         raise Http404(f"{environment} has no approval request {number}.")
     if request.method == "GET":
-        return _page(request, found, ReasonForm(initial={"seen": current_revision(environment), "key": new_key()}))
+        return _page(
+            request,
+            found,
+            ReasonForm(
+                initial={"seen": current_revision(environment), "key": new_key()},
+                is_reason_needed=needs_reason("request.agree", environment),
+            ),
+        )
     act = request.POST.get("act", "")
     if act not in _ACTS:
         raise Http404(f"`{act}` is not an action; use one of {', '.join(_ACTS)}.")
-    form = ReasonForm(request.POST)
+    form = ReasonForm(request.POST, is_reason_needed=needs_reason(f"request.{act}", environment))
     if not form.is_valid():
         if not visit_of(request).grants.may("agree", environment):
             raise PermissionDenied(f"Your role lacks the permission to approve requests in {environment}.")

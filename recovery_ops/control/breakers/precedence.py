@@ -11,6 +11,7 @@ from typing import Any
 from events.queries import fleet
 from events.wording import state_text
 from recovery_ops.control.core.commands import scope_words
+from recovery_ops.control.core.wording import with_reason
 from recovery_ops.control.desired_state.document import Snapshot, Who
 from recovery_ops.rules.desired_state import winning_override
 from recovery_ops.rules.policy.model import Policy, parse_policy
@@ -123,7 +124,7 @@ def override_claims(snapshot: Snapshot, place: Place, *, now: datetime) -> list[
         claims.append(
             Claim(
                 name=one.id,
-                what=f"{state_text(one.mode)} by {one.by}: {one.reason}",
+                what=f"{state_text(one.mode)} by {with_reason(one.by, one.reason)}",
                 scope=scope_words(one.scope),
                 wins=one is winner,
                 why=why,

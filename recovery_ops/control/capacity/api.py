@@ -135,7 +135,7 @@ class CapacityEventOf(ApiView):
 class MergeEvents(ApiView):
     """`POST /api/v1/capacity/events/merge`: make one outage of the events `numbers`; the lowest names the whole."""
 
-    takes = {"POST": BodySpec(COMMAND_FIELDS | {"numbers": list}, needed=("reason", "numbers"))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS | {"numbers": list}, needed=("numbers",))}
 
     def post(self, request: Request) -> Response:
         body = self.body(request)
@@ -148,7 +148,7 @@ class MergeEvents(ApiView):
 class SplitEvent(ApiView):
     """`POST /api/v1/capacity/events/<number>/split`: what failed from `at` on is an event of its own."""
 
-    takes = {"POST": BodySpec(COMMAND_FIELDS | {"at": str}, needed=("reason", "at"))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS | {"at": str}, needed=("at",))}
 
     def post(self, request: Request, number: int) -> Response:
         body = self.body(request)
@@ -185,9 +185,7 @@ class EscalateEvent(ApiView):
     `severity` it is the one that the policy gives to questions.
     """
 
-    takes = {
-        "POST": BodySpec(COMMAND_FIELDS | {"queue": str, "question": str, "severity": str}, needed=("reason", *_PUT))
-    }
+    takes = {"POST": BodySpec(COMMAND_FIELDS | {"queue": str, "question": str, "severity": str}, needed=_PUT)}
 
     def post(self, request: Request, number: int) -> Response:
         body = self.body(request)

@@ -14,6 +14,7 @@ from recovery_ops.control.core.commands import Change, Command, CommandContext, 
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.models.bases import NAME_CHARS
 from recovery_ops.control.core.rejections import CONFLICT, NOT_FOUND, CommandRejected
+from recovery_ops.control.core.wording import with_reason
 from recovery_ops.rules.policy.scope import Scope
 
 PERMISSION, NOTING = "arrange", "annotate"
@@ -170,7 +171,7 @@ def _arranged(
         step = arranging.steps_of(command.environment)
         if seen is not None and seen != step:
             last = CapacityArrangement.objects.filter(environment=command.environment).order_by("-pk").first()
-            who = f"{last.made_by}, {last.made_at:%H:%M:%S} UTC: “{last.reason}”. " if last else ""
+            who = f"{last.made_at:%H:%M:%S} UTC by {with_reason(last.made_by, last.reason)}. " if last else ""
             raise CommandRejected(
                 "stale", f"Events were arranged since you looked. {who}Look again, then decide.", status=CONFLICT
             )

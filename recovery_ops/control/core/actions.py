@@ -17,7 +17,8 @@ class Action:
 
     `permission` is a key of `roles.LEAST_ROLE`; empty for entries that no command writes. `is_for_agents`: the change
     is part of the desired state and gets a revision of its own. `needs_fresh_sign_in`: a user has to have signed in a
-    short time ago. `is_expected`: when the console does it, no form that was opened before becomes stale.
+    short time ago. `needs_reason`: always; for others `reasons` decides. `is_expected`: when the console does it, no
+    form that was opened before becomes stale.
     """
 
     verb: str
@@ -25,6 +26,7 @@ class Action:
     permission: str = ""
     is_for_agents: bool = False
     needs_fresh_sign_in: bool = False
+    needs_reason: bool = False
     is_expected: bool = False
 
 
@@ -40,6 +42,7 @@ def declare(
     permission: str = "",
     is_for_agents: bool = False,
     needs_fresh_sign_in: bool = False,
+    needs_reason: bool = False,
     is_expected: bool = False,
 ) -> Action:
     """Declare an action. Raises ValueError for a verb that is declared already."""
@@ -51,6 +54,7 @@ def declare(
         permission=permission,
         is_for_agents=is_for_agents,
         needs_fresh_sign_in=needs_fresh_sign_in,
+        needs_reason=needs_reason,
         is_expected=is_expected,
     )
     return _declared.setdefault(verb, action)

@@ -37,9 +37,9 @@ def normalize_reason(reason: str) -> str:
     return "\n".join(reason.strip().splitlines())
 
 
-def reason_error(reason: str) -> str:
-    """Fault of a reason, in words; empty without one."""
-    if len(reason) < LEAST_REASON_CHARS:
+def reason_error(reason: str, *, is_needed: bool = True) -> str:
+    """Fault of a reason, in words; empty without one. A reason that is not needed may be short, or missing."""
+    if is_needed and len(reason) < LEAST_REASON_CHARS:
         return f"has {len(reason)} characters; use at least {LEAST_REASON_CHARS}"
     if len(reason) > REASON_CHARS:
         return f"has {len(reason)} characters; use at most {REASON_CHARS}"

@@ -27,6 +27,7 @@ from recovery_ops.control.core.actors import Actor
 from recovery_ops.control.core.models.approval_requests import ApprovalRequest
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.models.bases import EVERYWHERE, NAME_CHARS, REASON_CHARS
+from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.rejections import CONFLICT, FORBIDDEN, CommandRejected
 from recovery_ops.control.core.revisions import bump_revision, current_revision
 from recovery_ops.rules.policy.scope import ANY, Scope
@@ -52,7 +53,7 @@ class CommandContext(TypedDict):
     `seen` is the revision the asker was looking at (None: they have not looked); `key` an idempotency key: asking again
     with it is answered with what was done the first time. `dry_run` checks everything and writes nothing. `now` is for
     those who know better than the clock. `break_glass` does alone what two have to want. `agreed` is the request to
-    which a second person has agreed: only `actions.second` gives it.
+    which a second person has agreed: only `actions.second` gives it. `objects`: how many a bulk action is about.
     """
 
     by: Required[Actor]
@@ -64,6 +65,7 @@ class CommandContext(TypedDict):
     now: NotRequired[datetime | None]
     break_glass: NotRequired[bool]
     agreed: NotRequired[ApprovalRequest]
+    objects: NotRequired[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +121,8 @@ class Command:
     """Whether agents have to hear of it: then there is a new revision."""
     needs_fresh: bool = False
     """Whether a person has to have signed in a short time ago."""
+    objects: int = 1
+    """Number of breakers, runs or instances that it is about."""
     gated_action: requests.GatedAction | None = None
     """What waits for a second person where the environment asks for one."""
     is_same_request: Callable[[AuditEntry], bool] | None = None
@@ -135,6 +139,7 @@ class Command:
         permission: str | None = None,
         is_for_agents: bool | None = None,
         needs_fresh: bool = False,
+        objects: int = 1,
         gated_action: requests.GatedAction | None = None,
         is_same_request: Callable[[AuditEntry], bool] | None = None,
     ) -> Command:
@@ -159,6 +164,7 @@ class Command:
             about=about,
             is_for_agents=action.is_for_agents if is_for_agents is None else is_for_agents,
             needs_fresh=needs_fresh or action.needs_fresh_sign_in,
+            objects=max(objects, asked.get("objects", 1)),
             gated_action=gated_action,
             is_same_request=is_same_request,
         )
@@ -190,11 +196,17 @@ class Command:
             {
                 "environment": checks.environment_error(self.environment),
                 **checks.scope_errors(self.scope),
-                "reason": checks.reason_error(self.reason),
+                "reason": checks.reason_error(self.reason, is_needed=self._needs_reason()),
                 "key": checks.key_error(self.key),
                 **self.faults,
             }
         )
+
+    def _needs_reason(self) -> bool:
+        if len(self.reason) >= checks.LEAST_REASON_CHARS:
+            return False
+        operation = "" if self.about else self.scope.operation
+        return needs_reason(self.verb, self.environment, operation=operation, objects=self.objects)
 
     def check_fresh(self, current: int) -> None:
         """Raise Refused (409) when somebody, or a rule, changed the same breaker or operation since they looked."""
@@ -356,7 +368,8 @@ def _told(entry: AuditEntry) -> str:
     """`Ana tripped search_web at 14:26:04 UTC (revision 8): “the reason”.`"""
     what = f"{entry.actor_name} {past_tense(entry.verb)} {entry.object}"
     revision = "" if entry.revision is None else f" (revision {entry.revision})"
-    return f"{what} at {entry.at:%H:%M:%S} UTC{revision}: “{entry.reason}”."
+    why = f": “{entry.reason}”" if entry.reason else ""
+    return f"{what} at {entry.at:%H:%M:%S} UTC{revision}{why}."
 
 
 def _shown(text: str) -> str:

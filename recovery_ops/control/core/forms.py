@@ -6,20 +6,21 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from django import forms
+from django.core.validators import MinLengthValidator
 from django.http import QueryDict
 from django.utils import timezone
 
 from events.wording import zone_word
+from recovery_ops.control.core.checks import LEAST_REASON_CHARS
+from recovery_ops.control.core.models.bases import REASON_CHARS
 from recovery_ops.control.core.numbers import NumberField
 from recovery_ops.control.core.production import is_production
 from recovery_ops.rules.policy.scope import Scope
 from recovery_ops.rules.policy.settings import SETTINGS, Setting, fault_of
 
-REASON_CHARS = 10
-REASON_MOST_CHARS = 500
 EXPIRIES: list[tuple[int, str]] = [(600, "10 m"), (1800, "30 m"), (3600, "1 h"), (14_400, "4 h"), (86_400, "24 h")]
 DEFAULT_EXPIRY_S = 3600
 CUSTOM = "custom"
@@ -37,24 +38,41 @@ MAIN_SETTINGS = ("max_retries", "max_retries_background", "base_delay_s", "retry
 """What the form of one operation shows at once; the other settings are folded away."""
 
 
-class ReasonForm(forms.Form):
-    """Every change has a reason, the revision its author was looking at, and a key against sending twice.
+class ReasonField(forms.CharField):
+    """A reason. Optional, until `require` is called for a change that needs one (`reasons.needs_reason`)."""
 
-    `break_glass` is offered only where a change takes two persons.
+    def __init__(self, **kwargs: Any) -> None:
+        messages = {
+            "required": f"Enter a reason of at least {LEAST_REASON_CHARS} characters.",
+            "min_length": f"The reason is too short; use at least {LEAST_REASON_CHARS} characters.",
+            "max_length": f"The reason is too long; use at most {REASON_CHARS} characters.",
+        }
+        super().__init__(required=False, max_length=REASON_CHARS, error_messages=messages, **kwargs)
+
+    def require(self) -> None:
+        """Refuse an empty or short reason."""
+        self.required = self.widget.is_required = True
+        self.min_length = LEAST_REASON_CHARS
+        self.validators.append(MinLengthValidator(LEAST_REASON_CHARS))
+        self.widget.attrs["minlength"] = str(LEAST_REASON_CHARS)
+
+
+class ReasonForm(forms.Form):
+    """A reason, the revision its author was looking at, and a key against sending twice.
+
+    `is_reason_needed`: the change needs one, by `reasons.needs_reason`. Where that depends on what the form says, the
+    service decides. `break_glass` is offered only where a change takes two persons.
     """
 
-    reason = forms.CharField(
-        min_length=REASON_CHARS,
-        max_length=REASON_MOST_CHARS,
-        error_messages={
-            "required": "Enter a reason of at least 10 characters.",
-            "min_length": "The reason is too short; use at least 10 characters.",
-            "max_length": "The reason is too long; use at most 500 characters.",
-        },
-    )
+    reason = ReasonField()
     seen = NumberField(required=False)
     break_glass = forms.BooleanField(required=False)
     key = forms.CharField(max_length=64, required=False)
+
+    def __init__(self, *args: Any, is_reason_needed: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if is_reason_needed:
+            cast("ReasonField", self.fields["reason"]).require()
 
 
 class ExtendForm(ReasonForm):

@@ -13,5 +13,10 @@ def verb_form(number: int, singular: str, many: str) -> str:
     return singular if number == 1 else many
 
 
+def with_reason(by: str, reason: str) -> str:
+    """A user, and the reason where one was given: `ana: “the tests are green”`."""
+    return f"{by}: “{reason}”" if reason else by
+
+
 def join_clauses(clauses: Sequence[str]) -> str:
     return "; ".join(clauses) + "."

@@ -36,7 +36,7 @@ class Annotations(ApiView):
     """
 
     asks = paged() | RANGE | {"tag": "only those with this tag"}
-    takes = {"POST": BodySpec(COMMAND_FIELDS | _SAID, needed=("reason", "note"))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS | _SAID, needed=("note",))}
 
     def get(self, request: Request) -> Response:
         start, end = range_of(request, timezone.now())

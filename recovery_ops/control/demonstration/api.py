@@ -34,7 +34,7 @@ class DemonstrationRemoval(ApiView):
     Keys of the environment are revoked at once; the data is deleted within a minute.
     """
 
-    takes = {"POST": BodySpec(COMMAND_FIELDS | {"confirm": str}, needed=("reason", "confirm"))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS | {"confirm": str}, needed=("confirm",))}
     changes_with = "admin"
 
     def post(self, request: Request) -> Response:

@@ -83,9 +83,7 @@ class Escalations(ApiView):
     asks |= {"age": "only of this minimum age: 90m, 4h, 3d", "provider": "only of this provider"}
     asks |= {"step": "only with this number of notified escalation levels: 0 to 20"}
     takes = {
-        "POST": BodySpec(
-            COMMAND_FIELDS | {"verb": str, "numbers": list} | _EVERY_FIELD, needed=("reason", "verb", "numbers")
-        ),
+        "POST": BodySpec(COMMAND_FIELDS | {"verb": str, "numbers": list} | _EVERY_FIELD, needed=("verb", "numbers")),
     }
 
     def get(self, request: Request) -> Answer:
@@ -220,7 +218,7 @@ class Respond(ApiView):
 
 
 def _responding(verb: str) -> type[Respond]:
-    takes = BodySpec(COMMAND_FIELDS | dict(FIELDS.get(verb, {})), needed=("reason", *_NEEDED.get(verb, ())))
+    takes = BodySpec(COMMAND_FIELDS | dict(FIELDS.get(verb, {})), needed=tuple(_NEEDED.get(verb, ())))
     doc = f"`POST /api/v1/escalations/<number>/{verb}`: {_DOCS[verb]}."
     return type(f"Respond{verb.title()}", (Respond,), {"verb": verb, "takes": {"POST": takes}, "__doc__": doc})
 

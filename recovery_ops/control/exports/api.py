@@ -42,7 +42,7 @@ class Exports(ApiView):
 
     changes_with = "read"
     asks = paged()
-    takes = {"POST": BodySpec(COMMAND_FIELDS | _SAID, needed=("reason", "list"))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS | _SAID, needed=("list",))}
     answers = {"POST": 202}
 
     def get(self, request: Request) -> Response:

@@ -75,7 +75,7 @@ class Failures(ApiView):
     asks = paged() | RANGE | {"state": f"one of {', '.join(STATES)}"}
     takes = {
         "POST": BodySpec(
-            COMMAND_FIELDS | {"verb": str, "fingerprints": list} | _FIELDS, needed=("reason", "verb", "fingerprints")
+            COMMAND_FIELDS | {"verb": str, "fingerprints": list} | _FIELDS, needed=("verb", "fingerprints")
         )
     }
 
@@ -151,7 +151,7 @@ class EscalateFailure(ApiView):
     takes = {
         "POST": BodySpec(
             COMMAND_FIELDS | {"fingerprint": str, "queue": str, "question": str, "severity": str},
-            needed=("reason", "fingerprint", "queue", "question"),
+            needed=("fingerprint", "queue", "question"),
         )
     }
 
@@ -171,7 +171,7 @@ class FailureNotes(ApiView):
     """`/api/v1/failures/notes`: GET what was noted on a cause and its parts; POST a note: the `reason` is its text."""
 
     asks = {"fingerprint": "fingerprint of the issue, or of one merged into it"}
-    takes = {"POST": BodySpec(COMMAND_FIELDS | {"fingerprint": str}, needed=("reason", "fingerprint"))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS | {"fingerprint": str}, needed=("fingerprint",))}
 
     def get(self, request: Request) -> Response:
         grouping = grouping_of(self.environment)
@@ -195,7 +195,7 @@ class FailureNotes(ApiView):
 class MergeFailures(ApiView):
     """`POST /api/v1/failures/merge`: make one cause of several; the first of `fingerprints` names the whole."""
 
-    takes = {"POST": BodySpec(COMMAND_FIELDS | {"fingerprints": list}, needed=("reason", "fingerprints"))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS | {"fingerprints": list}, needed=("fingerprints",))}
 
     def post(self, request: Request) -> Response:
         body = self.body(request)
@@ -209,7 +209,7 @@ class SplitFailure(ApiView):
     takes = {
         "POST": BodySpec(
             COMMAND_FIELDS | {"fingerprint": str, "field": str, "value": str},
-            needed=("reason", "fingerprint", "field", "value"),
+            needed=("fingerprint", "field", "value"),
         )
     }
 

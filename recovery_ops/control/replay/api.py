@@ -21,11 +21,7 @@ class GoldenRuns(ApiView):
     """`/api/v1/policies/golden`: GET the golden runs, POST `run`, `name`, `must` to mark one."""
 
     asks = paged()
-    takes = {
-        "POST": BodySpec(
-            COMMAND_FIELDS | {"run": str, "name": str, "must": str}, needed=("reason", "run", "name", "must")
-        )
-    }
+    takes = {"POST": BodySpec(COMMAND_FIELDS | {"run": str, "name": str, "must": str}, needed=("run", "name", "must"))}
     answers = {"POST": 201}
 
     def get(self, request: Request) -> Response:
@@ -66,7 +62,7 @@ class Feedbacks(ApiView):
     takes = {
         "POST": BodySpec(
             COMMAND_FIELDS | {"operation": str, "want": str, "service": str, "run": str, "fingerprint": str},
-            needed=("reason", "operation", "want"),
+            needed=("operation", "want"),
         )
     }
     answers = {"POST": 201}

@@ -42,7 +42,7 @@ class RunbookOf(ApiView):
     takes = {
         "PUT": BodySpec(
             COMMAND_FIELDS | {"markdown": str, "owner": str, "review_on": str, "version": int},
-            needed=("reason", "markdown"),
+            needed=("markdown",),
         )
     }
 
@@ -71,7 +71,7 @@ class StepsOf(ApiView):
     `step` is the key of one, or its words.
     """
 
-    takes = {"POST": BodySpec(COMMAND_FIELDS | {"step": str, "done": bool}, needed=("reason", "step", "done"))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS | {"step": str, "done": bool}, needed=("step", "done"))}
 
     def get(self, request: Request, number: int) -> Response:
         return Response({"environment": self.environment, "steps": _steps_of(_question(self.environment, number))})

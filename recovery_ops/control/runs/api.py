@@ -106,7 +106,7 @@ class AskAbout(ApiView):
     While that question is open, the same run asks that queue no second one. The run does not wait for the answer.
     """
 
-    takes = {"POST": BodySpec(COMMAND_FIELDS | {"queue": str}, needed=("reason", "queue"))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS | {"queue": str}, needed=("queue",))}
 
     def post(self, request: Request, run: str) -> Response:
         body = self.body(request)

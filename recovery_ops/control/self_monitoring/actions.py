@@ -5,4 +5,4 @@ from __future__ import annotations
 from recovery_ops.control.core.actions import declare
 
 declare("quarantine.replay", "replayed", permission="mend_intake")
-declare("quarantine.drop", "dropped", permission="mend_intake")
+declare("quarantine.drop", "dropped", permission="mend_intake", needs_reason=True)

@@ -38,6 +38,7 @@ from events.wording import (
 )
 from recovery_ops.control.core.preferences import Preferences, preferences_of
 from recovery_ops.control.core.undo import undo_in
+from recovery_ops.control.core.wording import with_reason
 from recovery_ops.control.escalations.durations import BY_ITSELF
 from recovery_ops.rules.enums import State
 from recovery_ops.rules.policy.escalation_terms import HIGH
@@ -67,6 +68,7 @@ def by_icon(name: str) -> str:
 
 
 register.filter("undo_in", undo_in)
+register.filter("with_reason", with_reason)
 
 
 @register.simple_tag

@@ -145,7 +145,7 @@ class RunContext:
 
     def abort(self, wanted: Abort | Pause) -> None:
         """Call it off by a person's word: an abort of the run, or a stop of the agent."""
-        self.note = f"{wanted.by}: {wanted.reason}" if wanted.by else wanted.reason
+        self.note = ": ".join(part for part in (wanted.by, wanted.reason) if part)
         self.call_off()
 
     @property

@@ -71,8 +71,8 @@ def test_a_dry_run_checks_everything_and_writes_nothing(deed: Deed) -> None:
     assert written() == before
 
 
-@pytest.mark.parametrize("reason", ["", "too short", " " * 30, "x" * 501, "with a bell \a in it"])
-def test_a_reason_is_needed(deed: Deed, reason: str) -> None:
+@pytest.mark.parametrize("reason", ["x" * 501, "with a bell \a in it"])
+def test_reason_that_cannot_be_kept_is_rejected(deed: Deed, reason: str) -> None:
     before = written()
     with pytest.raises(CommandRejected) as refused:
         deed.run(**admin(reason=reason))

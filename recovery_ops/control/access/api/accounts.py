@@ -62,7 +62,7 @@ class Accounts(_Door):
     """
 
     asks = paged()
-    takes = {"POST": BodySpec(COMMAND_FIELDS | _PLACE | {"name": str, "role": str}, needed=("reason", "name", "role"))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS | _PLACE | {"name": str, "role": str}, needed=("name", "role"))}
     answers = {"POST": 201}
 
     def get(self, request: Request) -> Response:
@@ -90,7 +90,7 @@ class RoleOf(_Door):
     """`/api/v1/accounts/<number>/role`: PUT another `role`, DELETE takes it away; of a `group` of agents, or of all."""
 
     takes = {
-        "PUT": BodySpec(COMMAND_FIELDS | _PLACE | {"role": str, "group": str}, needed=("reason", "role")),
+        "PUT": BodySpec(COMMAND_FIELDS | _PLACE | {"role": str, "group": str}, needed=("role",)),
         "DELETE": BodySpec(COMMAND_FIELDS | _PLACE | {"group": str}),
     }
 

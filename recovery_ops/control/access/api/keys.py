@@ -48,7 +48,7 @@ class Keys(_Door):
     takes = {
         "POST": BodySpec(
             COMMAND_FIELDS | {"name": str, "scopes": list, "days": object, "requests_per_s": int},
-            needed=("reason", "name", "scopes"),
+            needed=("name", "scopes"),
         ),
     }
     answers = {"POST": 201}

@@ -28,7 +28,7 @@ class _Own(ApiView):
 class You(_Own):
     """`/api/v1/you`: GET who is signed in, PATCH the `email` that one is written to; empty: one is not written to."""
 
-    takes = {"PATCH": BodySpec(COMMAND_FIELDS | {"email": str}, needed=("reason", "email"))}
+    takes = {"PATCH": BodySpec(COMMAND_FIELDS | {"email": str}, needed=("email",))}
 
     def get(self, request: Request) -> Response:
         user = self.person(request)

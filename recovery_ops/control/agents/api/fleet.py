@@ -129,7 +129,7 @@ class Labels(ApiView):
     takes = {
         "POST": BodySpec(
             COMMAND_FIELDS | {"service": str, "instance": str, "labels": str},
-            needed=("reason", "service", "instance", "labels"),
+            needed=("service", "instance", "labels"),
         )
     }
 
@@ -182,7 +182,7 @@ class Breakers(ApiView):
     takes = {
         "POST": BodySpec(
             COMMAND_FIELDS | PARTS | BREAK_GLASS_FIELDS | {"verb": str, "names": list} | IMPOSE_MORE,
-            needed=("reason", "verb", "names"),
+            needed=("verb", "names"),
         )
     }
 
@@ -308,7 +308,7 @@ class Extend(ApiView):
     takes = {
         "POST": BodySpec(
             COMMAND_FIELDS | PARTS | {"override_id": str, "expires_in_s": float} | BREAK_GLASS_FIELDS,
-            needed=("reason", "expires_in_s"),
+            needed=("expires_in_s",),
         )
     }
 
@@ -402,7 +402,7 @@ class OperationPolicy(ApiView):
     takes = {
         "PATCH": BodySpec(
             COMMAND_FIELDS | {"settings": dict, "service": str, "ahead": bool, "break_glass": bool},
-            needed=("reason", "settings"),
+            needed=("settings",),
         )
     }
 

@@ -81,9 +81,7 @@ class Instances(ApiView):
     """
 
     takes = {
-        "POST": BodySpec(
-            COMMAND_FIELDS | {"verb": str, "instances": list, "labels": str}, needed=("reason", "verb", "instances")
-        )
+        "POST": BodySpec(COMMAND_FIELDS | {"verb": str, "instances": list, "labels": str}, needed=("verb", "instances"))
     }
 
     def post(self, request: Request) -> Response:

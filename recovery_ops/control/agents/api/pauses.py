@@ -44,7 +44,7 @@ class Pause(ApiView):
     takes = {
         "POST": BodySpec(
             COMMAND_FIELDS | _WHOM | {"expires_in_s": float, "until_resumed": bool},
-            needed=("reason", "targets"),
+            needed=("targets",),
         )
     }
 
@@ -67,7 +67,7 @@ class Stop(ApiView):
     hour; `fleet/resume` ends the stop earlier. `fleet/pauses` has the progress of each instance.
     """
 
-    takes = {"POST": BodySpec(COMMAND_FIELDS | _WHOM | {"expires_in_s": float}, needed=("reason", "targets"))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS | _WHOM | {"expires_in_s": float}, needed=("targets",))}
 
     def post(self, request: Request) -> Response:
         body = self.body(request)
@@ -79,7 +79,7 @@ class Stop(ApiView):
 class Resume(ApiView):
     """`POST /api/v1/fleet/resume`: resume paused or stopped instances. 409 if none of `targets` is one individually."""
 
-    takes = {"POST": BodySpec(COMMAND_FIELDS | _WHOM, needed=("reason", "targets"))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS | _WHOM, needed=("targets",))}
 
     def post(self, request: Request) -> Response:
         body = self.body(request)

@@ -26,6 +26,7 @@ from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.models.bases import NAME_CHARS
 from recovery_ops.control.core.rejections import CONFLICT, NOT_FOUND, CommandRejected
 from recovery_ops.control.core.revisions import bump_revision, current_revision
+from recovery_ops.control.core.wording import with_reason
 from recovery_ops.rules.desired_state import PAUSE, STOP
 from recovery_ops.rules.policy.scope import Scope
 
@@ -159,7 +160,19 @@ def _attempt(
         told = entry.after or {}
         return all(told.get(name) == value for name, value in wanted.items())
 
-    return Command.of(verb, Scope(), asked, faults, about=_about(targets), is_same_request=is_same_request)
+    objects = count_reached(asked["environment"], targets)
+    about = _about(targets)
+    return Command.of(verb, Scope(), asked, faults, about=about, objects=objects, is_same_request=is_same_request)
+
+
+def count_reached(environment: str, targets: Sequence[Target]) -> int:
+    """Number of instances that a change of these targets reaches; a service counts with all of its instances."""
+    named = {target for target in targets if target[1]}
+    services = [service for service, instance in targets if not instance]
+    if not services:
+        return len(named)
+    agents = Agent.objects.filter(environment=environment, service__in=services, retired_us=0)
+    return len(named | {*agents.values_list("service", "instance")})
 
 
 def _about(targets: Sequence[Target]) -> str:
@@ -209,7 +222,9 @@ def _check_lifts_no_stop(kind: str, held: Iterable[WorkPause], now: datetime) ->
     """Raise CommandRejected (409) where a pause would replace a stop, and so let runs in flight and calls go on."""
     stopped = next((one for one in held if one.is_stop and not _has_expired(one, now)), None)
     if kind == PAUSE and stopped is not None:
-        detail = f"{stopped.by} stopped {stopped.name}: “{stopped.reason}”. Resume it before you pause it."
+        detail = (
+            f"{stopped.name} is stopped by {with_reason(stopped.by, stopped.reason)}. Resume it before you pause it."
+        )
         raise CommandRejected("stopped", detail, status=CONFLICT, fields={"targets": "are stopped"})
 
 
@@ -251,7 +266,7 @@ def _why_not(command: Command, targets: Sequence[Target]) -> str:
     whole = WorkPause.objects.in_force(command.environment, command.now).filter(service__in=services, instance="")
     if (held := whole.first()) is not None:
         done = "stopped" if held.is_stop else "paused"
-        return f"{held.by} {done} the whole service {held.service}: “{held.reason}”. Resume the service."
+        return f"The whole service {held.service} is {done} by {with_reason(held.by, held.reason)}. Resume the service."
     return "The instances are not paused."
 
 

@@ -19,7 +19,7 @@ from events.rows import AgentRow
 from recovery_ops.control.agents.services.instances import PERMISSION, Result, act_on_each
 from recovery_ops.control.agents.services.labels import PERMISSION as LABELLING
 from recovery_ops.control.core.environment import actor_of, visit_of
-from recovery_ops.control.core.forms import REASON_MOST_CHARS, add_errors, new_key
+from recovery_ops.control.core.forms import ReasonForm, add_errors, new_key
 from recovery_ops.control.core.labels import LABELS_CHARS
 from recovery_ops.control.core.numbers import parse_numbers
 from recovery_ops.control.core.responses import redirect_with_notice
@@ -38,7 +38,6 @@ class Wording:
     title: str
     lead: str
     permission: str = PERMISSION
-    is_reason_needed: bool = True
 
 
 WORDS = {
@@ -46,7 +45,6 @@ WORDS = {
         title="Label",
         lead="A label filters and groups the list of agents. It changes no behavior.",
         permission=LABELLING,
-        is_reason_needed=False,
     ),
     "retire": Wording(
         title="Retire",
@@ -60,11 +58,10 @@ WORDS = {
 }
 
 
-class InstanceForm(forms.Form):
+class InstanceForm(ReasonForm):
     """Everything an act may need."""
 
     labels = forms.CharField(max_length=LABELS_CHARS, required=False)
-    reason = forms.CharField(max_length=REASON_MOST_CHARS, required=False)
     confirm = forms.CharField(max_length=8, required=False)
     key = forms.CharField(max_length=40, required=False)
 

@@ -26,6 +26,7 @@ from recovery_ops.control.agents.services.pauses import (
     PERMISSION,
     TARGETS_MOST,
     Target,
+    count_reached,
     pause_work,
     resume_work,
     stop_agents,
@@ -34,6 +35,7 @@ from recovery_ops.control.core.commands import CommandResult
 from recovery_ops.control.core.environment import form_command_context, visit_of
 from recovery_ops.control.core.forms import DEFAULT_EXPIRY_S, EXPIRIES, ReasonForm, add_errors, new_key
 from recovery_ops.control.core.numbers import parse_number, parse_numbers
+from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.responses import redirect_with_notice
 
@@ -87,6 +89,7 @@ class _Asked:
     """One request about the new work of some instances and services."""
 
     verb = title = ""
+    action: str
 
     def __init__(self, request: HttpRequest, environment: str) -> None:
         if not visit_of(request).grants.may(PERMISSION, environment):
@@ -121,6 +124,10 @@ class _Asked:
     def form(self, given: Any = None) -> ReasonForm:
         """What is typed."""
         raise NotImplementedError
+
+    def _form(self, kind: type[ReasonForm], given: Any, **initial: str) -> ReasonForm:
+        needed = needs_reason(self.action, self.environment, objects=count_reached(self.environment, self.targets))
+        return kind(given, initial={"key": new_key(), **initial}, is_reason_needed=needed)
 
     def done(self, cleaned: Mapping[str, Any]) -> str:
         """Do it, and say what came of it. Raises CommandRejected."""
@@ -170,10 +177,10 @@ class _Asked:
 
 
 class _Pausing(_Asked):
-    verb, title = "pause", "Pause new runs of"
+    verb, title, action = "pause", "Pause new runs of", "work.pause"
 
     def form(self, given: Any = None) -> ReasonForm:
-        return PauseForm(given, initial={"key": new_key(), "lasts": str(DEFAULT_EXPIRY_S)})
+        return self._form(PauseForm, given, lasts=str(DEFAULT_EXPIRY_S))
 
     def done(self, cleaned: Mapping[str, Any]) -> str:
         lasts_s = None if cleaned["lasts"] == UNTIL_RESUMED else float(cleaned["lasts"])
@@ -209,10 +216,10 @@ class _Pausing(_Asked):
 
 
 class _Stopping(_Pausing):
-    verb, title = "stop", "Stop"
+    verb, title, action = "stop", "Stop", "work.stop"
 
     def form(self, given: Any = None) -> ReasonForm:
-        return StopForm(given, initial={"key": new_key(), "lasts": str(DEFAULT_EXPIRY_S)})
+        return self._form(StopForm, given, lasts=str(DEFAULT_EXPIRY_S))
 
     def done(self, cleaned: Mapping[str, Any]) -> str:
         done = stop_agents(**self.asked(cleaned), targets=self._meant(cleaned), expires_in_s=float(cleaned["lasts"]))
@@ -220,7 +227,7 @@ class _Stopping(_Pausing):
 
 
 class _Resuming(_Asked):
-    verb, title = "resume", "Resume new runs of"
+    verb, title, action = "resume", "Resume new runs of", "work.resume"
 
     def __init__(self, request: HttpRequest, environment: str) -> None:
         super().__init__(request, environment)
@@ -238,7 +245,7 @@ class _Resuming(_Asked):
         return False
 
     def form(self, given: Any = None) -> ReasonForm:
-        return ReasonForm(given, initial={"key": new_key()})
+        return self._form(ReasonForm, given)
 
     def done(self, cleaned: Mapping[str, Any]) -> str:
         return words_of(resume_work(**self.asked(cleaned), targets=self.targets), self.now, is_resume=True)

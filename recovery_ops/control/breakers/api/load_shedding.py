@@ -70,11 +70,7 @@ class Shed(ApiView):
 class ShedExtend(ApiView):
     """`POST /api/v1/shed/extend`: lets it end `expires_in_s` from now."""
 
-    takes = {
-        "POST": BodySpec(
-            COMMAND_FIELDS | {"expires_in_s": float} | BREAK_GLASS_FIELDS, needed=("reason", "expires_in_s")
-        )
-    }
+    takes = {"POST": BodySpec(COMMAND_FIELDS | {"expires_in_s": float} | BREAK_GLASS_FIELDS, needed=("expires_in_s",))}
 
     def post(self, request: Request) -> Response:
         body = self.body(request)

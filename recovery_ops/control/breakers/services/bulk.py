@@ -67,6 +67,7 @@ def each(
     """
     rest = {name: more[name] for name in _TAKES.get(verb, ()) if name in more}
     asked_for = list(dict.fromkeys(names))
+    asked = {**asked, "objects": len(asked_for)}
     if verb in (*IMPOSING, "extend") and len(asked_for) > checks.FEW and not asked["by"].is_fresh:
         raise CommandRejected(SIGN_IN_AGAIN, CONFIRM, status=FORBIDDEN)
     scopes = {name: Scope(operation=name, **where) for name in asked_for}

@@ -31,6 +31,7 @@ from recovery_ops.control.core.commands import (
 )
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.rejections import CONFLICT, NOT_FOUND, CommandRejected
+from recovery_ops.control.core.wording import with_reason
 from recovery_ops.control.desired_state.document import live_policy
 from recovery_ops.rules.fleet.canary_cohort import WHOLE, Cohort, Spared, place_of
 from recovery_ops.rules.fleet.reset_ramp import Go, Opinion
@@ -272,7 +273,8 @@ def _refuse_another(environment: str, names: Iterable[str]) -> None:
         common = sorted(wanted.intersection(one.breakers))
         if common:
             detail = (
-                f"{one.title.capitalize()} of {', '.join(common[:3])} is running, by {one.by}: “{one.reason}”. "
+                f"{one.title.capitalize()} of {', '.join(common[:3])} is running, by "
+                f"{with_reason(one.by, one.reason)}. "
                 "Continue or cancel it first."
             )
             raise CommandRejected("ramp_goes_on", detail, status=CONFLICT)
@@ -300,7 +302,7 @@ def _held(ramp: ResetRamp, command: Command) -> ResetRamp:
     """
     held = ResetRamp.objects.get(pk=ramp.pk)
     if held.is_over:
-        detail = f"{held.title.capitalize()} is {held.state}, by {held.ended_by}: “{held.end_reason}”."
+        detail = f"{held.title.capitalize()} is {held.state}, by {with_reason(held.ended_by, held.end_reason)}."
         raise CommandRejected("wrong_state", detail, status=CONFLICT)
     if command.seen is not None and command.seen != held.turn:
         detail = (

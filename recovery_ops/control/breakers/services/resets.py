@@ -79,7 +79,7 @@ def reset_many(names: Sequence[str], where: Scope, **asked: Unpack[CommandContex
     """
     scopes = [replace(where, operation=name) for name in names]
     about = ", ".join(names)[:_ABOUT_CHARS]
-    command = Command.of("breaker.reset", scopes[0], asked, about=about)
+    command = Command.of("breaker.reset", scopes[0], asked, about=about, objects=len(names))
 
     def write(revision: int) -> Change[Any]:
         for scope in scopes:

@@ -41,6 +41,7 @@ from recovery_ops.control.core.forms import (
     new_key,
 )
 from recovery_ops.control.core.jobs import put_into_tray
+from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.rejections import ApprovalPending, CommandRejected
 from recovery_ops.control.core.responses import STILL_TYPED, cancelled_notice, redirect_to_request, redirect_with_notice
 from recovery_ops.control.core.revisions import current_revision
@@ -223,9 +224,11 @@ class _Asked:
 
     def form(self, initial: Mapping[str, Any] | None = None) -> ReasonForm:
         """The act's form: filled in with defaults, or bound to what was sent."""
-        words: dict[str, Any] = {}
+        verb = f"breaker.{self.act.permission}"
+        is_reason_needed = needs_reason(verb, self.environment, operation=self.scope.operation)
+        words: dict[str, Any] = {"is_reason_needed": is_reason_needed}
         if self.act.form is OverrideForm:
-            words = {
+            words |= {
                 "typed": self._typed_name,
                 "for_a_part": visit_of(self.request).is_production,
                 "for_all": self.is_every,

@@ -23,11 +23,13 @@ from recovery_ops.control.breakers.models.ramps import ResetRamp
 from recovery_ops.control.breakers.services import bulk as actions
 from recovery_ops.control.breakers.views.actions import ACTS, MOST_INSTEAD, UNPROCESSABLE, impact_words
 from recovery_ops.control.breakers.views.breakers import ratio_of
+from recovery_ops.control.core.actions import ACTIONS
 from recovery_ops.control.core.approvals import requires_second_approver
 from recovery_ops.control.core.commands import SIGN_IN_AGAIN, CommandContext
 from recovery_ops.control.core.environment import actor_of, visit_of
 from recovery_ops.control.core.forms import DEFAULT_EXPIRY_S, BulkForm, add_errors, new_key
 from recovery_ops.control.core.jobs import put_into_tray
+from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.rejections import ApprovalPending, CommandRejected
 from recovery_ops.control.core.revisions import current_revision
 from recovery_ops.rules.policy.scope import Scope
@@ -58,18 +60,21 @@ def bulk(request: HttpRequest, *, environment: str) -> HttpResponse:
     now = timezone.now()
     rows = queries.breakers(environment, now=now)
     names = [row.name for row in rows]
+    given = request.POST if request.method == "POST" else request.GET
+    verb, count = given.get("verb", "trip"), len(set(given.getlist("name")))
+    is_reason_needed = f"breaker.{verb}" in ACTIONS and needs_reason(f"breaker.{verb}", environment, objects=count)
     if request.method == "GET":
         initial = {
             "seen": current_revision(environment),
             "key": new_key(),
             "scope": "all",
-            "verb": request.GET.get("verb", "trip"),
+            "verb": verb,
             "expires_in_s": DEFAULT_EXPIRY_S,
             "name": [name for name in request.GET.getlist("name") if name in names],
         }
-        form = BulkForm(names=names, environment=environment, initial=initial)
+        form = BulkForm(names=names, environment=environment, initial=initial, is_reason_needed=is_reason_needed)
         return _page(request, environment, form, rows)
-    form = BulkForm(request.POST, names=names, environment=environment)
+    form = BulkForm(request.POST, names=names, environment=environment, is_reason_needed=is_reason_needed)
     if not form.is_valid():
         return _page(request, environment, form, rows, status=UNPROCESSABLE)
     said = form.cleaned_data

@@ -24,6 +24,7 @@ from recovery_ops.control.breakers.views.actions import UNPROCESSABLE
 from recovery_ops.control.core.commands import SIGN_IN_AGAIN, CommandResult
 from recovery_ops.control.core.environment import form_command_context, visit_of
 from recovery_ops.control.core.forms import DEFAULT_EXPIRY_S, ShedForm, add_errors, new_key
+from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.rejections import ApprovalPending, CommandRejected
 from recovery_ops.control.core.responses import cancelled_notice, redirect_to_request, redirect_with_notice
 from recovery_ops.control.core.undo import Undo, has_replaced, undo
@@ -66,9 +67,9 @@ def shedding(request: HttpRequest, *, environment: str) -> HttpResponse:
         return _page(
             request,
             standing,
-            ShedForm(environment=environment, **offered, initial=initial),
+            _form(environment, str(initial["act"]), offered, initial=initial),
         )
-    form = ShedForm(request.POST, environment=environment, **offered)
+    form = _form(environment, request.POST.get("act", ""), offered, request.POST)
     if not form.is_valid():
         return _page(request, standing, form, status=UNPROCESSABLE)
     try:
@@ -83,6 +84,12 @@ def shedding(request: HttpRequest, *, environment: str) -> HttpResponse:
         return _page(request, Standing(environment, now=now), form, status=rejection.status, problem=problem)
     notice = f"{words_of(done)}{cancelled_notice(done, now)}"
     return redirect_with_notice(request, reverse("shed"), notice, undo=_undo(form, done, environment))
+
+
+def _form(environment: str, act: str, offered: dict[str, Any], given: Any = None, **kwargs: Any) -> ShedForm:
+    verb = {"pass": "load.pass", "extend": "load.extend"}.get(act.partition(":")[0], "load.shed")
+    needed = needs_reason(verb, environment)
+    return ShedForm(given, environment=environment, is_reason_needed=needed, **offered, **kwargs)
 
 
 def _undo(form: ShedForm, done: CommandResult[LoadShed], environment: str) -> Undo | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recovery_ops.control.breakers.models.ramps import ResetRamp
+from recovery_ops.control.core.wording import with_reason
 from recovery_ops.rules.fleet.reset_ramp import steps_of
 from recovery_ops.rules.policy.fleet_settings import RampBounds
 
@@ -42,7 +43,7 @@ def sentence_of(found: ResetRamp) -> str:
     if found.state == ResetRamp.HALTED:
         return f"Halted at {of}: {found.end_reason}"
     if found.state == ResetRamp.CANCELLED:
-        return f"Cancelled at {of} by {found.ended_by}: {found.end_reason}"
+        return f"Cancelled at {of} by {with_reason(found.ended_by, found.end_reason)}"
     if found.state == ResetRamp.DONE:
         return f"Done. {found.end_reason}"
     return f"Step {len(found.steps)} of {len(found.plan)}: {of} reset."

@@ -25,6 +25,7 @@ from recovery_ops.control.core.environment import actor_of, visit_of
 from recovery_ops.control.core.forms import ReasonForm, add_errors, new_key
 from recovery_ops.control.core.jobs import put_into_tray
 from recovery_ops.control.core.pagination import newest_of
+from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.responses import redirect_with_notice
 from recovery_ops.rules.policy.scope import ANY
@@ -90,13 +91,20 @@ def ramp(request: HttpRequest, *, environment: str, number: int) -> HttpResponse
     if found is None:
         raise Http404(f"Reset {number} does not exist in {environment}.")
     if request.method == "GET":
-        return _page(request, found, ReasonForm(initial={"seen": found.turn, "key": new_key()}))
+        return _page(
+            request,
+            found,
+            ReasonForm(
+                initial={"seen": found.turn, "key": new_key()},
+                is_reason_needed=needs_reason("ramp.continue", environment),
+            ),
+        )
     act = request.POST.get("act", "")
     if act not in _ACTS:
         raise Http404(f"Action {act} does not exist.")
     if not visit_of(request).grants.may("reset", environment, found.group):
         raise PermissionDenied(f"Your role does not allow `reset` in {environment}.")
-    form = ReasonForm(request.POST)
+    form = ReasonForm(request.POST, is_reason_needed=needs_reason(f"ramp.{act}", environment))
     if not form.is_valid():
         return _page(request, found, form, status=UNPROCESSABLE)
     try:

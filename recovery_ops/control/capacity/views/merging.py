@@ -32,6 +32,7 @@ from recovery_ops.control.capacity.services import (
 from recovery_ops.control.core.environment import form_command_context, visit_of
 from recovery_ops.control.core.forms import ReasonForm, add_errors, new_key
 from recovery_ops.control.core.numbers import parse_number, parse_numbers
+from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.responses import redirect_with_notice
 
@@ -96,10 +97,13 @@ class _Asked:
         initial: dict[str, Any] = {"key": new_key(), "seen": steps_of(self.environment)}
         if self.verb == "split" and self.rows:
             initial["at"] = f"{quietest_minute(self.environment, self.rows[0]):%Y-%m-%dT%H:%M:%S}"
-        return ArrangeForm(initial=initial)
+        return self._form(initial=initial)
+
+    def _form(self, *args: Any, **kwargs: Any) -> ArrangeForm:
+        return ArrangeForm(*args, is_reason_needed=needs_reason(f"capacity.{self.verb}", self.environment), **kwargs)
 
     def carried_out(self) -> HttpResponse:
-        form = ArrangeForm(self.request.POST)
+        form = self._form(self.request.POST)
         is_sound = form.is_valid()
         if is_sound and self.verb == "split" and form.cleaned_data["at"] is None:
             form.add_error("at", "Enter the start of the second incident.")

@@ -18,6 +18,7 @@ from events.timelines import Kind, Mark
 from events.window import Window
 from events.wording import category_text, count_text
 from recovery_ops.control.capacity.views.impact import described, peak_failures
+from recovery_ops.control.core.wording import with_reason
 from recovery_ops.control.dashboard.marks import acts_about, deployment_mark
 from recovery_ops.control.escalations.selectors.by_incident import Said
 
@@ -165,7 +166,7 @@ def _arranged(arrangements: Iterable[CapacityArrangement]) -> Iterator[Entry]:
     }
     for made in arrangements:
         text = words[made.kind].format(made.event_id, made.other_id)
-        detail = f"{made.made_by}: {made.reason}"
+        detail = with_reason(made.made_by, made.reason)
         yield Entry(at=made.made_at, kind=Happened.INCIDENT, text=text, detail=detail)
         if made.ended_at is not None:
             yield Entry(at=made.ended_at, kind=Happened.INCIDENT, text=f"Undone: {text}", detail=made.ended_by)

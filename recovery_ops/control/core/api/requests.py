@@ -47,7 +47,7 @@ class BodySpec:
     """Fields of a body: the type of each, `object` for any, and the required ones."""
 
     fields: Mapping[str, type]
-    needed: tuple[str, ...] = ("reason",)
+    needed: tuple[str, ...] = ()
 
 
 _CODES = {

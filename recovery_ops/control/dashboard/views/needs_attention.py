@@ -20,6 +20,7 @@ from recovery_ops.control.breakers.stuck import stuck_among
 from recovery_ops.control.breakers.views.load_shedding import sentence_of
 from recovery_ops.control.breakers.views.ramp_wording import names_of
 from recovery_ops.control.core.models.approval_requests import ApprovalRequest
+from recovery_ops.control.core.wording import with_reason
 from recovery_ops.control.dashboard.due import REGRESSED, Due, new_lately, of_kind
 from recovery_ops.control.desired_state.action_propagation import Obeyed
 from recovery_ops.control.desired_state.propagation import Applying
@@ -140,7 +141,7 @@ def _held_act(one: ApprovalRequest) -> Item:
         title=f"Approval request {one.number} is waiting"
         if is_waiting
         else f"Approval request {one.number} used break-glass, review pending",
-        detail=f"{one.by}: {one.reason}",
+        detail=with_reason(one.by, one.reason),
         href=reverse("held-act", args=[one.number]),
         since=None if is_waiting else one.asked_at,
         ends=one.expires_at if is_waiting else None,

@@ -10,6 +10,7 @@ from typing import Any, NotRequired, Required, Unpack
 from recovery_ops.control.access.account_names import find_account
 from recovery_ops.control.access.selectors import grants_of
 from recovery_ops.control.core import checks
+from recovery_ops.control.core.actions import ACTIONS
 from recovery_ops.control.core.actors import Actor
 from recovery_ops.control.core.commands import Change, Command, CommandContext, CommandResult, execute
 from recovery_ops.control.core.labels import LABELS_MOST, apply_label_edit, format_labels, labels_error
@@ -56,8 +57,6 @@ class Response:
     permission: str = "respond"
     is_decision: bool = False
     is_for_open: bool = True
-    reason: str = ""
-    """What stands as the reason where none is given; empty: a person has to say why."""
 
 
 def _acknowledge(one: Escalation, command: Command, asked: Responding) -> str:
@@ -222,21 +221,19 @@ def _reject(one: Escalation, command: Command, asked: Responding) -> str:
 
 
 RESPONSES: dict[str, Response] = {
-    "acknowledge": Response(past="acknowledged", apply=_acknowledge, reason="Acknowledged in the queue."),
-    "assign": Response(past="assigned", apply=_assign, reason="Assigned in the queue."),
-    "snooze": Response(past="snoozed", apply=_snooze, reason="Snoozed in the queue."),
+    "acknowledge": Response(past="acknowledged", apply=_acknowledge),
+    "assign": Response(past="assigned", apply=_assign),
+    "snooze": Response(past="snoozed", apply=_snooze),
     "escalate": Response(past="escalated", apply=_escalate),
-    GOES_ON: Response(past="escalated to a later level", apply=_ask_step, reason="Escalated in the queue."),
+    GOES_ON: Response(past="escalated to a later level", apply=_ask_step),
     "note": Response(past="commented", apply=_note),
     "entry": Response(past="entry added", apply=_entry),
-    "label": Response(past="labelled", apply=_label, reason="Labelled in the queue."),
-    "merge": Response(past="merged", apply=_merge, reason="Merged in the queue."),
-    "resolve": Response(past="resolved", apply=_resolve, reason="Resolved in the queue."),
+    "label": Response(past="labelled", apply=_label),
+    "merge": Response(past="merged", apply=_merge),
+    "resolve": Response(past="resolved", apply=_resolve),
     "reopen": Response(past="reopened", apply=_reopen, is_for_open=False),
     "approve": Response(past="approved", apply=_approve, permission="decide", is_decision=True),
-    "reject": Response(
-        past="rejected", apply=_reject, permission="decide", is_decision=True, reason="Rejected in the queue."
-    ),
+    "reject": Response(past="rejected", apply=_reject, permission="decide", is_decision=True),
 }
 """Every act on an escalation, by its verb."""
 
@@ -248,12 +245,11 @@ def respond(verb: str, **asked: Unpack[Responding]) -> CommandResult[Escalation]
     """
     kind = RESPONSES[verb]
     one = _find(asked["environment"], asked["number"])
-    said = asked["reason"].strip() or kind.reason
     is_for_agents = kind.is_decision and bool(one.ticket)
     command = Command.of(
         f"escalation.{verb}",
         Scope(operation=one.operation or "*"),
-        _asked(asked, said),
+        _asked(asked),
         faults_of(verb, asked),
         about=str(one),
         is_for_agents=is_for_agents,
@@ -290,8 +286,8 @@ def respond(verb: str, **asked: Unpack[Responding]) -> CommandResult[Escalation]
 def faults_of(verb: str, asked: Mapping[str, Any]) -> dict[str, str]:
     """What is wrong with the words of an act whatever it is done to, by field; empty texts are none."""
     to, text = str(asked.get("to", "")).strip(), str(asked.get("text", "")).strip()
-    reason, standing = checks.normalize_reason(str(asked.get("reason", ""))), RESPONSES[verb].reason
-    faults = {"reason": checks.reason_error(reason or standing)}
+    reason = checks.normalize_reason(str(asked.get("reason", "")))
+    faults = {"reason": checks.reason_error(reason, is_needed=ACTIONS[f"escalation.{verb}"].needs_reason)}
     if verb == "assign" and (not to or not to.isprintable()):
         faults["to"] = "is not the name of a user"
     if verb == "escalate" and (not to or len(to) > QUEUE_CHARS or not to.isprintable()):
@@ -350,12 +346,12 @@ def _check(held: Escalation, kind: Response, asked: Responding, command: Command
         raise CommandRejected("open", f"{held} is open.", status=CONFLICT)
 
 
-def _asked(asked: Responding, reason: str) -> CommandContext:
-    """What every action is given, with the reason that is kept."""
+def _asked(asked: Responding) -> CommandContext:
+    """What every action is given."""
     return CommandContext(
         by=asked["by"],
         environment=asked["environment"],
-        reason=reason,
+        reason=asked["reason"],
         seen=None,  # an escalation has a version of its own
         key=asked.get("key"),
         dry_run=asked.get("dry_run", False),

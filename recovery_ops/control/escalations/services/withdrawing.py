@@ -44,7 +44,8 @@ class CalledOff(NamedTuple):
     @property
     def words(self) -> str:
         reason = self.wish.reason[:_REASON_CHARS]
-        return f"Run aborted by {self.wish.by}, ended at {self.at:%Y-%m-%d %H:%M:%S} UTC: “{reason}”."
+        why = f": “{reason}”" if reason else ""
+        return f"Run aborted by {self.wish.by}, ended at {self.at:%Y-%m-%d %H:%M:%S} UTC{why}."
 
 
 def withdraw_called_off(environment: str, now: datetime) -> int:

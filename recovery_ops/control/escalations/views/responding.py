@@ -18,10 +18,11 @@ from django.views.decorators.http import require_http_methods
 from events.pages import render_page
 from events.wording import count_text
 from recovery_ops.control.core.environment import actor_of, visit_of
-from recovery_ops.control.core.forms import REASON_MOST_CHARS, new_key
+from recovery_ops.control.core.forms import ReasonForm, new_key
 from recovery_ops.control.core.labels import LABELS_CHARS
 from recovery_ops.control.core.list_neighbours import NUL
 from recovery_ops.control.core.numbers import NumberField, parse_numbers
+from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.rejections import CONFLICT
 from recovery_ops.control.core.responses import STILL_TYPED, redirect_with_notice
 from recovery_ops.control.core.undo import undo
@@ -112,10 +113,9 @@ _WORDS = {
 }
 
 
-class RespondForm(forms.Form):
+class RespondForm(ReasonForm):
     """Everything an act may need; which of it is asked for depends on the act."""
 
-    reason = forms.CharField(max_length=REASON_MOST_CHARS, required=False)
     to = forms.CharField(max_length=200, required=False)
     for_s = forms.ChoiceField(choices=_SNOOZES, required=False)
     until = forms.DateTimeField(
@@ -218,10 +218,13 @@ class _Asked:
                 "to": "" if self.verb == "escalate" else self.request.user.get_username(),
                 "text": one.proposal if self.verb == "approve" else "",
             }
-        return RespondForm(initial=initial)
+        return self._form(initial=initial)
+
+    def _form(self, *args: Any, **kwargs: Any) -> RespondForm:
+        return RespondForm(*args, is_reason_needed=needs_reason(f"escalation.{self.verb}", self.environment), **kwargs)
 
     def carried_out(self) -> HttpResponse:
-        form = RespondForm(self.request.POST)
+        form = self._form(self.request.POST)
         if not form.is_valid():
             return self.page(form, status=UNPROCESSABLE, problem="Some fields are invalid.")
         if self.is_confirmed and form.cleaned_data["confirm"].strip() != str(len(self.numbers)):
@@ -291,7 +294,6 @@ class _Asked:
             "strangers": [(number, told[number]) for number in told if number not in {row.number for row, _ in known}],
             "refused": count_text(len(told), "was rejected and is", "were rejected and are") if told else "",
             "done": _notice([one for one in results if one.is_done]),
-            "is_reason_needed": not self.kind.reason,
             "people": names_of_responders(self.environment, now=self.now) if self.verb == "assign" else [],
             "morning": tomorrow_morning(self.now),
             "queues": self._queues() if self.verb == "escalate" else [],

@@ -19,6 +19,7 @@ from recovery_ops.control.core.actors import Actor
 from recovery_ops.control.core.commands import Change, Command, CommandContext, CommandResult, execute
 from recovery_ops.control.core.models.bases import NAME_CHARS
 from recovery_ops.control.core.rejections import CONFLICT, NOT_FOUND, CommandRejected
+from recovery_ops.control.core.wording import with_reason
 from recovery_ops.control.issues.models import FailureCase, FailureGrouping
 from recovery_ops.control.issues.selectors import grouping_of
 from recovery_ops.rules.policy.scope import Scope
@@ -55,11 +56,10 @@ class Triaging(CommandContext):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """One kind of act: what it is called afterwards, what it does, and the reason where none is given."""
+    """One kind of act: what it is called afterwards, and what it does."""
 
     past: str
     apply: Callable[[FailureCase, Command, Triaging], bool]
-    reason: str
 
 
 def _assign(case: FailureCase, command: Command, asked: Triaging) -> bool:
@@ -173,11 +173,11 @@ def _decided(case: FailureCase, state: str, command: Command) -> bool:
 
 
 ACTS: dict[str, Act] = {
-    "assign": Act(past="assigned", apply=_assign, reason="Assigned in the list."),
-    "unassign": Act(past="unassigned", apply=_unassign, reason="Unassigned in the list."),
-    "archive": Act(past="archived", apply=_archive, reason="Archived in the list."),
-    "resolve": Act(past="resolved", apply=_resolve, reason="Resolved in the list."),
-    "reopen": Act(past="reopened", apply=_reopen, reason="Reopened in the list."),
+    "assign": Act(past="assigned", apply=_assign),
+    "unassign": Act(past="unassigned", apply=_unassign),
+    "archive": Act(past="archived", apply=_archive),
+    "resolve": Act(past="resolved", apply=_resolve),
+    "reopen": Act(past="reopened", apply=_reopen),
 }
 """Every act on one cause, by its verb."""
 
@@ -189,13 +189,13 @@ def triage(verb: str, **asked: Unpack[Triaging]) -> CommandResult[FailureCase]:
     """
     act, environment = ACTS[verb], asked["environment"]
     name = grouping_of(environment).head(asked["fingerprint"])
-    command = attempt_of(f"failure.{verb}", "respond", asked, name, reason=act.reason)
+    command = attempt_of(f"failure.{verb}", "respond", asked, name)
 
     def write(revision: int) -> Change[FailureCase]:
         case = _case(environment, name, command)
         version = asked.get("version")
         if version is not None and version != case.version:
-            what = f"{case.decided_by}, {case.decided_at:%H:%M:%S} UTC: {case.reason}"
+            what = f"{case.decided_at:%H:%M:%S} UTC by {with_reason(case.decided_by, case.reason)}."
             raise CommandRejected("stale", f"The issue has changed. {what} Reload, then decide.", status=CONFLICT)
         before = told(case) if case.pk else None
         if not act.apply(case, command, asked):
@@ -373,14 +373,12 @@ def told(case: FailureCase) -> Mapping[str, Any]:
     }
 
 
-def attempt_of(
-    verb: str, permission: str, asked: Any, about: str, *, reason: str = "", faults: dict[str, str] | None = None
-) -> Command:
+def attempt_of(verb: str, permission: str, asked: Any, about: str, *, faults: dict[str, str] | None = None) -> Command:
     """The attempt at an act on causes, which have versions of their own, not the revision of what is desired."""
     given = CommandContext(
         by=asked["by"],
         environment=asked["environment"],
-        reason=asked["reason"].strip() or reason,
+        reason=asked["reason"],
         seen=None,  # causes have versions of their own
         key=asked.get("key"),
         dry_run=asked.get("dry_run", False),

@@ -21,8 +21,9 @@ from events.failures.naming import Called, called_lately, cause_title, cause_wor
 from events.models import FINGERPRINT_CHARS
 from events.pages import render_page
 from recovery_ops.control.core.environment import actor_of, form_command_context, visit_of
-from recovery_ops.control.core.forms import REASON_MOST_CHARS, add_errors, new_key
+from recovery_ops.control.core.forms import ReasonForm, add_errors, new_key
 from recovery_ops.control.core.numbers import NumberField, parse_number
+from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.rejections import CONFLICT, CommandRejected
 from recovery_ops.control.core.responses import STILL_TYPED, redirect_with_notice
 from recovery_ops.control.core.undo import undo
@@ -58,7 +59,6 @@ class Wording:
     title: str
     lead: str
     permission: str = "respond"
-    is_reason_needed: bool = False
 
 
 WORDS = {
@@ -66,38 +66,37 @@ WORDS = {
     "archive": Wording(title="Archive", lead="The issue leaves the open list until the condition is met."),
     "resolve": Wording(title="Resolve", lead="A new failure reopens the issue as regressed."),
     "reopen": Wording(title="Reopen", lead="The issue returns to the open list."),
-    "note": Wording(title="Add note", lead="Visible to all users of the environment.", is_reason_needed=True),
+    "note": Wording(title="Add note", lead="Visible to all users of the environment."),
     "merge": Wording(
         title="Merge",
         lead="Current and future failures become one issue with the title of the first. Undo: unmerge.",
         permission="arrange",
-        is_reason_needed=True,
     ),
     "split": Wording(
         title="Split",
         lead="Current and future failures with this value become a separate issue. Undo: unmerge.",
         permission="arrange",
-        is_reason_needed=True,
     ),
     "edit": Wording(
         title="Edit grouping",
         lead="A preview shows the effect on the issues of the last 7 days.",
         permission="arrange",
-        is_reason_needed=True,
     ),
     "undo": Wording(
         title="Unmerge",
         lead="Failures are grouped by their own fingerprints.",
         permission="arrange",
-        is_reason_needed=True,
     ),
 }
 
 
-class TriageForm(forms.Form):
+_ACTION = {"edit": "regroup"}
+"""The word of the audit log for a verb of the pages, where it is another."""
+
+
+class TriageForm(ReasonForm):
     """Everything an act may need; which of it is asked for depends on the act."""
 
-    reason = forms.CharField(max_length=REASON_MOST_CHARS, required=False)
     to = forms.CharField(max_length=200, required=False)
     link = forms.CharField(max_length=2000, required=False)
     until = forms.ChoiceField(
@@ -173,7 +172,7 @@ class _Asked:
         }
         if len(self.names) == 1:
             initial["version"] = self._version()
-        return TriageForm(initial=initial)
+        return self._form(initial=initial)
 
     def _version(self) -> int:
         """How often the one cause that is meant was decided on; what was merged is decided on as the whole."""
@@ -181,8 +180,15 @@ class _Asked:
         case = FailureCase.objects.filter(environment=self.environment, fingerprint=head).first()
         return case.version if case else 0
 
+    def _form(self, *args: Any, **kwargs: Any) -> TriageForm:
+        return TriageForm(
+            *args,
+            is_reason_needed=needs_reason(f"failure.{_ACTION.get(self.verb, self.verb)}", self.environment),
+            **kwargs,
+        )
+
     def carried_out(self) -> HttpResponse:
-        form = TriageForm(self.request.POST)
+        form = self._form(self.request.POST)
         if not form.is_valid():
             return self.page(form, status=UNPROCESSABLE, problem="Some fields are invalid.")
         if self.is_confirmed and form.cleaned_data["confirm"].strip() != str(len(self.names)):

@@ -30,7 +30,7 @@ class Command(BaseCommand):
             if verb != "list":
                 one.add_argument("lines", nargs="*", type=int, metavar="ID", help="numbers of records (all)")
                 one.add_argument(
-                    "--reason", required=True, help="reason, at least 10 characters, recorded in the audit log"
+                    "--reason", required=True, help="recorded in the audit log; to drop: at least 10 characters"
                 )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -23,7 +23,7 @@ class Snoozes(ApiView):
     long from now where it holds already.
     """
 
-    takes = {"POST": BodySpec(COMMAND_FIELDS | {"provider": str, "expires_in_s": float}, needed=("reason", "provider"))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS | {"provider": str, "expires_in_s": float}, needed=("provider",))}
 
     def get(self, request: Request) -> Response:
         found = list(NoticeSnooze.objects.in_force(self.environment, timezone.now()))

@@ -138,7 +138,7 @@ class Channels(_OfChannels, _Every):
     `kind` is slack, webhook, email, pagerduty or people; `address` and `secret` are never told again.
     """
 
-    takes = {"POST": BodySpec(COMMAND_FIELDS | _CHANNEL | {"kind": str}, needed=("reason", "name", "kind"))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS | _CHANNEL | {"kind": str}, needed=("name", "kind"))}
 
 
 class ChannelOf(_OfChannels, _One):
@@ -184,7 +184,7 @@ class _OfRules(_Door):
 class Rules(_OfRules, _Every):
     """`/api/v1/notifications/rules`: GET what channels are told, POST a new rule."""
 
-    takes = {"POST": BodySpec(COMMAND_FIELDS | _RULE, needed=("reason", "name", "channel", "triggers"))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS | _RULE, needed=("name", "channel", "triggers"))}
 
 
 class RuleOf(_OfRules, _One):
@@ -233,7 +233,7 @@ class Chains(_OfChains, _Every):
     writes to people.
     """
 
-    takes = {"POST": BodySpec(COMMAND_FIELDS | _CHAIN, needed=("reason", "name", "steps"))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS | _CHAIN, needed=("name", "steps"))}
 
 
 class ChainOf(_OfChains, _One):

@@ -88,7 +88,6 @@ class _Asked:
         self.start = form.cleaned_data.get("opened_at") or self.now
         planned = preview(steps, self.names, self.start)
         if PREVIEW in self.request.POST:
-            form.errors.pop("reason", None)  # nothing is changed yet, so nothing has to be justified
             problem = "No level has a channel; select one for at least one level." if problems else ""
             return self.page(form, planned, problem=problem)
         if not is_valid:

@@ -27,7 +27,7 @@ class MaskingRules(ApiView):
 
     takes = {
         "PUT": BodySpec(
-            COMMAND_FIELDS | _SECTION | {"propose": bool} | BREAK_GLASS_FIELDS, needed=("reason", "rules", "attributes")
+            COMMAND_FIELDS | _SECTION | {"propose": bool} | BREAK_GLASS_FIELDS, needed=("rules", "attributes")
         ),
     }
 

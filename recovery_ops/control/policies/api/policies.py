@@ -168,9 +168,7 @@ class Proposals(ApiView):
     """`/api/v1/policies/proposals`: GET the open ones (`state=all`: every one), POST a new one."""
 
     asks = paged() | {"state": "`all`: closed proposals, too"}
-    takes = {
-        "POST": BodySpec(COMMAND_FIELDS | {"title": str, "document": object}, needed=("reason", "title", "document"))
-    }
+    takes = {"POST": BodySpec(COMMAND_FIELDS | {"title": str, "document": object}, needed=("title", "document"))}
     answers = {"POST": 201}
 
     def get(self, request: Request) -> Response:
@@ -194,9 +192,7 @@ class Proposal(ApiView):
     """
 
     takes = {
-        "PUT": BodySpec(
-            COMMAND_FIELDS | {"title": str, "document": object, "is_onto_live": bool}, needed=("reason", "document")
-        )
+        "PUT": BodySpec(COMMAND_FIELDS | {"title": str, "document": object, "is_onto_live": bool}, needed=("document",))
     }
 
     def get(self, request: Request, number: int) -> Response:
@@ -254,7 +250,7 @@ class Schedule(ApiView):
     takes = {
         "POST": BodySpec(
             COMMAND_FIELDS | COHORT_FIELDS | {"go_live_at": str, "accepts_golden": bool},
-            needed=("reason", "go_live_at"),
+            needed=("go_live_at",),
         )
     }
 
@@ -289,7 +285,7 @@ class Replays(ApiView):
         "POST": BodySpec(
             COMMAND_FIELDS
             | {"proposal": int, "document": object, "start": str, "end": str, "service": str, "operation": str},
-            needed=("reason", "start", "end"),
+            needed=("start", "end"),
         )
     }
     answers = {"POST": 202}

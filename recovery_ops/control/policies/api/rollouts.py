@@ -96,7 +96,7 @@ class Decide(ApiView):
 class Extend(ApiView):
     """`POST /api/v1/policies/rollouts/<number>/extend`: extend it by `for_s` seconds."""
 
-    takes = {"POST": BodySpec(COMMAND_FIELDS | {"for_s": float}, needed=("reason", "for_s"))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS | {"for_s": float}, needed=("for_s",))}
 
     def post(self, request: Request, number: int) -> Response:
         body = self.body(request)

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods
 from recovery_ops.control.core.commands import CommandResult
 from recovery_ops.control.core.environment import actor_of, visit_of
 from recovery_ops.control.core.models.environment_rules import EnvironmentRules
+from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.settings_forms import SettingForm
 from recovery_ops.control.core.views.settings import SettingsFormView, answer, require, settings_page
 from recovery_ops.control.policies.services import review
@@ -89,7 +90,7 @@ def environment_rules(request: HttpRequest, *, environment: str) -> HttpResponse
         button="Save",
         here="environment-rules",
         back=reverse("environment-rules"),
-        form=partial(RulesForm, current=current),
+        form=partial(RulesForm, current=current, is_reason_needed=needs_reason("environment.rules", environment)),
         carry_out=carry_out,
         told=lambda done: f"Rules of {environment} saved.",
         page="policies/environment_rules",

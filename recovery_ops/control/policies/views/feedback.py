@@ -52,8 +52,8 @@ def say(request: HttpRequest, *, environment: str) -> HttpResponse:
         raise PermissionDenied(f"Your role lacks the permission for feedback in {environment}.")
     if request.method == "GET":
         about = {name: request.GET.get(name, "")[:200] for name in (*_ABOUT, "want")}
-        return _form(request, FeedbackForm(initial=about | {"key": new_key()}))
-    form = FeedbackForm(request.POST)
+        return _form(request, FeedbackForm(initial=about | {"key": new_key()}, is_reason_needed=True))
+    form = FeedbackForm(request.POST, is_reason_needed=True)
     if not form.is_valid():
         return _form(request, form, status=UNPROCESSABLE)
     cleaned = form.cleaned_data

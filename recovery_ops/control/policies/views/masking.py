@@ -17,6 +17,7 @@ from events.wording import count_text, listing
 from recovery_ops.control.core.environment import actor_of, visit_of
 from recovery_ops.control.core.forms import ReasonForm, add_errors, new_key
 from recovery_ops.control.core.numbers import parse_number, parse_version
+from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.responses import redirect_with_notice
 from recovery_ops.control.core.revisions import current_revision
@@ -79,8 +80,9 @@ def masking(request: HttpRequest, *, environment: str) -> HttpResponse:
         section = masking_document(live_masking(environment))
         typed = Typed(section=section, sample=_sample(request, environment), faults={})
         return _page(request, environment, typed, ReasonForm(initial={"key": new_key()}))
-    typed, form = _typed(request, environment), ReasonForm(request.POST)
     act = request.POST.get("act", _CHECKS)
+    typed = _typed(request, environment)
+    form = ReasonForm(request.POST, is_reason_needed=act == _SETS and needs_reason("masking.set", environment))
     if act not in (_SETS, _PROPOSES):
         form.full_clean()
         form.errors.clear()  # nobody has to say why they look

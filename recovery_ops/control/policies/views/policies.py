@@ -35,6 +35,7 @@ from recovery_ops.control.core.forms import (
     parse_settings,
 )
 from recovery_ops.control.core.pagination import newest_of
+from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.responses import redirect_with_notice
 from recovery_ops.control.desired_state.document import who_is
@@ -289,13 +290,19 @@ class _Asked:
         if fragment_of(self.request):
             context = {"now": self.now, **live_status(self.standing, fleet)}
             return render_page(self.request, "policies/policy", context, part="policies/_policy_status.html")
-        form = ReasonForm(initial={"seen": self.standing.revision, "key": new_key()})
+        form = self._form(initial={"seen": self.standing.revision, "key": new_key()})
         typed = {name: format_value(self.rule.get(name)) for name in SETTINGS}
         return self.page(form, typed, {}, fleet=fleet)
 
+    def _form(self, *args: Any, **kwargs: Any) -> ReasonForm:
+        verb = "policy.edit"
+        if self.is_review_needed and not self.request.POST.get("break_glass"):
+            verb = "proposal.draft"
+        return ReasonForm(*args, is_reason_needed=needs_reason(verb, self.environment), **kwargs)
+
     def carried_out(self) -> HttpResponse:
         """Check the form, ask the action, and come back to watch it arrive; or the form again with what is wrong."""
-        form = ReasonForm(self.request.POST)
+        form = self._form(self.request.POST)
         settings, faults = parse_settings(self.request.POST)
         if not form.is_valid() or faults:
             return self.page(form, self.request.POST, faults, status=UNPROCESSABLE)

@@ -21,6 +21,7 @@ from recovery_ops.control.core.differences import lines_of, parts_of
 from recovery_ops.control.core.environment import actor_of, form_command_context, visit_of
 from recovery_ops.control.core.forms import ReasonForm, add_errors, new_key
 from recovery_ops.control.core.numbers import NumberField
+from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.responses import redirect_with_notice
 from recovery_ops.control.desired_state.document import LivePolicy, live_policy
@@ -113,7 +114,8 @@ def proposal(request: HttpRequest, *, environment: str, number: int) -> HttpResp
 
 
 def _carried_out(request: HttpRequest, found: PolicyProposal, move: str) -> HttpResponse:
-    form = MoveForm(request.POST)
+    verb = "policy.release" if move == "release" else f"proposal.{move}"
+    form = MoveForm(request.POST, is_reason_needed=needs_reason(verb, found.environment))
     if form.is_valid() and move == "schedule" and form.cleaned_data["go_live_at"] is None:
         form.add_error("go_live_at", ValidationError("Choose a release time.", code="required"))
     if not form.is_valid():
@@ -214,7 +216,10 @@ def page(
 
 def _rollout_context(found: PolicyProposal, buttons: list[Button], asked: RolloutForm | None) -> dict[str, Any]:
     """What the page says of rolling the proposal out."""
-    form = asked or RolloutForm(initial={"seen": found.step, "key": new_key()})
+    form = asked or RolloutForm(
+        initial={"seen": found.step, "key": new_key()},
+        is_reason_needed=needs_reason("rollout.start", found.environment),
+    )
     return {
         "rollouts": list(found.rollouts.order_by("-number")[:MOST_REPLAYS]),
         "rollout_form": form,

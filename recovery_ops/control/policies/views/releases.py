@@ -18,6 +18,7 @@ from recovery_ops.control.core.differences import lines_of, written
 from recovery_ops.control.core.environment import form_command_context, visit_of
 from recovery_ops.control.core.forms import ReasonForm, add_errors, new_key
 from recovery_ops.control.core.numbers import parse_number
+from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.responses import redirect_with_notice
 from recovery_ops.control.core.revisions import current_revision
@@ -79,7 +80,10 @@ def release(request: HttpRequest, *, environment: str, version: int) -> HttpResp
     if found is None and version:
         raise Http404(f"{environment} has no policy {version}.")
     if request.method == "GET":
-        form = ReasonForm(initial={"seen": current_revision(environment), "key": new_key()})
+        form = ReasonForm(
+            initial={"seen": current_revision(environment), "key": new_key()},
+            is_reason_needed=needs_reason("policy.roll_back", environment),
+        )
         return _page(request, environment, version, found, form)
     act = request.POST.get("act", "")
     if act not in _PERMISSIONS:
@@ -92,7 +96,8 @@ def release(request: HttpRequest, *, environment: str, version: int) -> HttpResp
 def _carried_out(
     request: HttpRequest, environment: str, version: int, found: PolicyRelease | None, act: str
 ) -> HttpResponse:
-    form = ReasonForm(request.POST)
+    verb = "release.review" if act == "review" else "policy.roll_back"
+    form = ReasonForm(request.POST, is_reason_needed=needs_reason(verb, environment))
     if not form.is_valid():
         return _page(request, environment, version, found, form, status=UNPROCESSABLE)
     cleaned = form.cleaned_data

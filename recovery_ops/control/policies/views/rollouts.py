@@ -24,6 +24,7 @@ from recovery_ops.control.core.differences import lines_of
 from recovery_ops.control.core.environment import actor_of, form_command_context, visit_of
 from recovery_ops.control.core.forms import ReasonForm, add_errors, new_key
 from recovery_ops.control.core.numbers import parse_number
+from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.responses import redirect_with_notice
 from recovery_ops.control.desired_state.document import LivePolicy
@@ -65,7 +66,8 @@ def start(request: HttpRequest, *, environment: str, number: int) -> HttpRespons
         raise Http404(f"{environment} has no proposal {number}.")
     if not visit_of(request).grants.may("release_policy", environment):
         raise PermissionDenied(f"Your role lacks the permission to release policies in {environment}.")
-    form, other = RolloutForm(request.POST), MoveForm(initial={"seen": found.step, "key": new_key()})
+    other = MoveForm(initial={"seen": found.step, "key": new_key()})
+    form = RolloutForm(request.POST, is_reason_needed=needs_reason("rollout.start", environment))
     if not form.is_valid():
         return proposal_page(request, found, other, status=UNPROCESSABLE, rollout_form=form)
     cleaned = form.cleaned_data
@@ -105,7 +107,11 @@ def rollout(request: HttpRequest, *, environment: str, number: int) -> HttpRespo
     if found is None:
         raise Http404(f"{environment} has no rollout {number}.")
     if request.method == "GET":
-        return _page(request, found, DecideForm(initial={"seen": found.step, "key": new_key(), "minutes": 15}))
+        form = DecideForm(
+            initial={"seen": found.step, "key": new_key(), "minutes": 15},
+            is_reason_needed=needs_reason("rollout.promote", environment),
+        )
+        return _page(request, found, form)
     act = request.POST.get("act", "")
     if act not in _PERMISSIONS:
         raise Http404(f"`{act}` is not an action of rollouts.")
@@ -115,7 +121,8 @@ def rollout(request: HttpRequest, *, environment: str, number: int) -> HttpRespo
 
 
 def _carried_out(request: HttpRequest, found: PolicyRollout, act: str) -> HttpResponse:
-    form = DecideForm(request.POST)
+    verb = f"rollout.{act.replace('-', '_')}"
+    form = DecideForm(request.POST, is_reason_needed=needs_reason(verb, found.environment))
     if form.is_valid() and act == "extend" and not form.cleaned_data["minutes"]:
         form.add_error("minutes", "Type the extension in minutes.")
     if not form.is_valid():

@@ -71,7 +71,7 @@ def abort_runs(**asked: Unpack[AbortingMany]) -> CommandResult[Sequence[RunAbort
     def is_same_request(entry: AuditEntry) -> bool:
         return (entry.after or {}).get("asked") == wanted
 
-    command = _attempt(ABORTED, asked, count_text(len(asked["runs"]), "run"), is_same_request)
+    command = _attempt(ABORTED, asked, count_text(len(asked["runs"]), "run"), is_same_request, len(asked["runs"]))
     with command.noted():
         command.check()
         going = [one for one in get_runs(command.environment, list(asked["runs"])) if one.ended is None]
@@ -158,9 +158,14 @@ def story_to_end(environment: str, run: str) -> RunStory:
 
 
 def _attempt(
-    verb: str, asked: CommandContext, about: str, is_same_request: Callable[[AuditEntry], bool] | None = None
+    verb: str,
+    asked: CommandContext,
+    about: str,
+    is_same_request: Callable[[AuditEntry], bool] | None = None,
+    runs: int = 1,
 ) -> Command:
-    return Command.of(verb, Scope(), asked, about=about[:NAME_CHARS], is_same_request=is_same_request)
+    about = about[:NAME_CHARS]
+    return Command.of(verb, Scope(), asked, about=about, objects=runs, is_same_request=is_same_request)
 
 
 def digest_of(runs: Sequence[str]) -> str:

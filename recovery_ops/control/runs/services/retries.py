@@ -24,6 +24,7 @@ from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.models.bases import NAME_CHARS
 from recovery_ops.control.core.rejections import CONFLICT, CommandRejected
 from recovery_ops.control.core.revisions import bump_revision, current_revision
+from recovery_ops.control.core.wording import with_reason
 from recovery_ops.control.desired_state.document import RETRIES_KEPT
 from recovery_ops.control.runs.models.retries import RunRetry
 from recovery_ops.control.runs.retry_status import EXPIRY, Chance, RetryFault, chance_of
@@ -109,7 +110,7 @@ def retry_runs(**asked: Unpack[RetryingMany]) -> CommandResult[Sequence[RunRetry
     Raises CommandRejected: 403, 400 by field, 409 where none is left.
     """
     told = {"asked": digest_of(asked["runs"])}
-    command = _attempt(RETRIED, asked, count_text(len(asked["runs"]), "run"), told)
+    command = _attempt(RETRIED, asked, count_text(len(asked["runs"]), "run"), told, runs=len(asked["runs"]))
     with command.noted():
         command.check()
         could = _wanted_of_many(command, asked["runs"])
@@ -333,7 +334,7 @@ def _already(held: RunRetry, wanted: _Wanted) -> Change[RunRetry]:
     """It is asked for already. Raises CommandRejected (409) where something else was asked for."""
     if (held.input, held.instance) == (wanted.input, wanted.instance):
         return Change(object=held, revision=held.revision, was_already=True)
-    detail = f"{held.by} has requested a retry on {held.instance}: “{held.reason}”. Cancel it first."
+    detail = f"A retry on {held.instance} is requested by {with_reason(held.by, held.reason)}. Cancel it first."
     raise CommandRejected("retried_already", detail, status=CONFLICT, fields={"run": "has a pending retry"})
 
 
@@ -369,12 +370,15 @@ def _attempt(
     about: str,
     wanted: dict[str, str],
     faults: dict[str, str] | None = None,
+    *,
+    runs: int = 1,
 ) -> Command:
     def is_same_request(entry: AuditEntry) -> bool:
         told = entry.after or {}
         return all(told.get(name) == value for name, value in wanted.items())
 
-    return Command.of(verb, Scope(), asked, faults, about=about[:NAME_CHARS], is_same_request=is_same_request)
+    about = about[:NAME_CHARS]
+    return Command.of(verb, Scope(), asked, faults, about=about, objects=runs, is_same_request=is_same_request)
 
 
 def _told(one: RunRetry) -> dict[str, object]:

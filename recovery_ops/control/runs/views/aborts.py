@@ -43,6 +43,7 @@ class _Aborting(ChosenRuns[RunsForm]):
     """One request to have some runs end."""
 
     permission, verb, nothing_done = "abort", "abort runs", "Not confirmed."
+    action = "run.abort"
     page, form = "runs/run_abort", RunsForm
 
     def done(self, cleaned: Mapping[str, str]) -> HttpResponse:
@@ -84,6 +85,7 @@ class _Withdrawing(ChosenRuns[RunsForm]):
     """One request to let a run go on that was to end."""
 
     permission, verb, nothing_done = "abort", "cancel aborts", "Not confirmed."
+    action = "run.withdraw"
     page, form = "runs/run_withdraw", RunsForm
 
     def done(self, cleaned: Mapping[str, str]) -> HttpResponse:

@@ -42,6 +42,7 @@ class _Asking(ChosenRuns[AskForm]):
     """One request to ask a queue about some runs."""
 
     permission, verb, nothing_done = "respond", "escalate", "Not confirmed."
+    action = "escalation.raise"
     page, form = "runs/run_ask", AskForm
 
     def done(self, cleaned: Mapping[str, str]) -> HttpResponse:

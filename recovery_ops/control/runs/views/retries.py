@@ -65,6 +65,7 @@ class _Retrying(ChosenRuns[RetryForm]):
     """One request to have some runs begun again."""
 
     permission, verb, nothing_done = "retry", "retry runs", "Not confirmed."
+    action = "run.retry"
     page, form = "runs/run_retry", RetryForm
 
     def done(self, cleaned: Mapping[str, str]) -> HttpResponse:
@@ -139,6 +140,7 @@ class _Withdrawing(ChosenRuns[RunsForm]):
     """One request to take back that a run is to begin again."""
 
     permission, verb, nothing_done = "retry", "retry runs", "Not confirmed."
+    action = "run.withdraw_retry"
     page, form = "runs/run_withdraw_retry", RunsForm
 
     def done(self, cleaned: Mapping[str, str]) -> HttpResponse:

@@ -18,6 +18,7 @@ from events.runs.selectors import get_runs
 from recovery_ops.control.breakers.views.actions import UNPROCESSABLE
 from recovery_ops.control.core.environment import form_command_context, visit_of
 from recovery_ops.control.core.forms import ReasonForm, add_errors, new_key
+from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.responses import redirect_with_notice
 from recovery_ops.control.runs.views.flows import MATCHING_MOST, matching_runs
@@ -44,6 +45,7 @@ class ChosenRuns(ABC, Generic[F]):
     """What a role may not do, in words: `ask people`."""
     nothing_done: ClassVar[str]
     page: ClassVar[str]
+    action: ClassVar[str]
     form: type[F]
 
     def __init__(self, request: HttpRequest, environment: str, runs: Sequence[str]) -> None:
@@ -85,8 +87,8 @@ class ChosenRuns(ABC, Generic[F]):
     def answer(self) -> HttpResponse:
         """The form, or what came of it."""
         if self.request.method == "GET":
-            return self._form(self.form(initial={"key": new_key()}), problem=self.hint)
-        form = self.form(self.request.POST)
+            return self._form(self._asked_form(initial={"key": new_key()}), problem=self.hint)
+        form = self._asked_form(self.request.POST)
         if not form.is_valid():
             return self._form(form, status=UNPROCESSABLE)
         if self.is_confirmed and form.cleaned_data["confirm"].strip() != str(len(self.runs)):
@@ -97,6 +99,10 @@ class ChosenRuns(ABC, Generic[F]):
         except CommandRejected as rejection:
             add_errors(form, rejection.fields)
             return self._form(form, status=rejection.status, problem=rejection.detail)
+
+    def _asked_form(self, *args: Any, **kwargs: Any) -> F:
+        needed = needs_reason(self.action, self.environment, objects=len(self.runs))
+        return self.form(*args, is_reason_needed=needed, **kwargs)
 
     @property
     def hint(self) -> str:

@@ -23,6 +23,7 @@ from recovery_ops.control.core.environment import actor_of, visit_of
 from recovery_ops.control.core.forms import ReasonForm, add_errors, new_key
 from recovery_ops.control.core.numbers import parse_number, parse_numbers
 from recovery_ops.control.core.pagination import newest_of
+from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.responses import redirect_with_notice
 from recovery_ops.control.self_monitoring import services as self_monitoring_services
@@ -80,7 +81,8 @@ def intake(request: HttpRequest, *, environment: str) -> HttpResponse:
         return _content(request, environment)
     if not visit_of(request).grants.may("mend_intake", environment):
         raise PermissionDenied(f"Your role lacks the permission to manage the quarantine of {environment}.")
-    form = ReasonForm(request.POST)
+    verb = "quarantine.drop" if request.POST.get("act") == "drop" else "quarantine.replay"
+    form = ReasonForm(request.POST, is_reason_needed=needs_reason(verb, environment))
     if not form.is_valid():
         return _page(request, environment, form, status=UNPROCESSABLE)
     given = request.POST.getlist("line")
