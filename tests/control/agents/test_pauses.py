@@ -324,7 +324,7 @@ def test_an_operator_pauses_some_of_the_list_follows_them_and_resumes_them() -> 
     form = client.get(f"/agents/act/pause?agent={numbers[0]}&agent={numbers[1]}")
     assert "2 instances in dev" in Shown(form).within("id", "act-title").root.text
     assert "is_whole" in Shown(form).fields
-    assert client.post("/agents/act/pause", {"agent": numbers, "reason": "short", "lasts": "3600"}).status_code == 422
+    assert client.post("/agents/act/pause", {"agent": numbers, "reason": "x" * 501, "lasts": "3600"}).status_code == 422
     page = client.post("/agents/act/pause", {"agent": numbers, "reason": WHY, "lasts": "3600"}, follow=True)
     assert "2 instances" in notice_of(page)
     assert {(one.name, one.revision) for one in WorkPause.objects.all()} == {("research/r-0", 1), ("research/r-1", 1)}

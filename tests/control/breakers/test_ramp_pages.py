@@ -68,7 +68,7 @@ def test_who_halted_it_is_named_and_a_person_goes_on_or_cancels(monkeypatch: pyt
     assert "14 s" in culprit.text
     assert f"search_web on research/{first}" in page.root.text
     assert client.post("/resets/1", SENT | {"act": "continue"}).status_code == 409
-    assert client.post("/resets/1", SENT | {"act": "continue", "seen": "2", "reason": "short"}).status_code == 422
+    assert client.post("/resets/1", SENT | {"act": "continue", "seen": "2", "reason": "x" * 501}).status_code == 422
     assert client.post("/resets/1", SENT | {"act": "continue", "seen": "2"}).status_code == 303
     assert ResetRamp.objects.get().state == "running"
     assert client.post("/resets/1", SENT | {"act": "cancel", "seen": "3", "key": "k-2"}).status_code == 303

@@ -194,7 +194,7 @@ def test_late_facts_that_bring_a_part_together_with_another_keep_the_merge() -> 
         ("split", {"at": "2026-11-21T10:00:00"}, 400, "invalid", "at"),
         ("split", {"at": "soon"}, 422, None, "at"),
         ("split", {}, 422, None, "at"),
-        ("split", {"reason": "no"}, 422, None, "reason"),
+        ("split", {"reason": "x" * 501}, 422, None, "reason"),
     ],
 )
 def test_what_cannot_be_says_why(

@@ -128,7 +128,7 @@ def test_a_question_is_followed_into_what_it_and_its_cause_were_merged_with() ->
 
 @pytest.mark.parametrize(
     "changed",
-    [{"queue": ""}, {"queue": "a\tb"}, {"question": "short"}, {"reason": "short"}, {"severity": "moon"}],
+    [{"queue": ""}, {"queue": "a\tb"}, {"question": "short"}, {"reason": "x" * 501}, {"severity": "moon"}],
     ids=str,
 )
 def test_what_cannot_be_asked_is_said_beside_its_field(changed: dict[str, str]) -> None:

@@ -216,7 +216,7 @@ def test_an_operator_has_a_run_end_and_lets_it_go_on_again() -> None:
     assert (form.context["about"], form.context["environment"]) == ("run-7", "dev")
     line = Shown(form).one("run", "run-7").text
     assert all(word in line for word in ("due diligence", "r-0"))
-    assert client.post("/runs/run-7/abort", {"reason": "short"}).status_code == 422
+    assert client.post("/runs/run-7/abort", {"reason": "x" * 501}).status_code == 422
     answer = client.post("/runs/run-7/abort", {"reason": WHY})
     assert answer.headers["Location"] == "/runs/run-7"
     page = client.get("/runs/run-7")

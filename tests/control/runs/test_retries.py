@@ -360,7 +360,7 @@ def test_an_operator_has_a_run_begun_again_and_takes_that_back() -> None:
     assert "/runs/run-7/retry" in Shown(client.get("/runs/run-7")).links
     form = client.get("/runs/run-7/retry").context
     assert ([one.instance for one in form["instances"]], form["own"]) == (["r-0", "r-1"], "r-0")
-    assert client.post("/runs/run-7/retry", {"reason": "short"}).status_code == 422
+    assert client.post("/runs/run-7/retry", {"reason": "x" * 501}).status_code == 422
     too_long = client.post("/runs/run-7/retry", {"reason": WHY, "input": "x" * 17000})
     assert (too_long.status_code, "input-error" in Shown(too_long).ids) == (400, True)
     given = {"reason": WHY, "input": "{\r\n}", "instance": "r-0"}

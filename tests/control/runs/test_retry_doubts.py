@@ -117,7 +117,7 @@ def test_what_a_run_is_given_is_handed_on_as_it_was_typed() -> None:
     client = signed_in(Role.OPERATOR)
     client.post("/runs/run-7/retry", {"reason": WHY, "input": "\r\n  a: 1\r\n  b: 2\r\n", "instance": "r-0"})
     assert RunRetry.objects.get(run="run-7").input == "\n  a: 1\n  b: 2\n"
-    again = client.post("/runs/run-8/retry", {"reason": "short", "input": "\r\n  a: 1", "instance": "r-0"})
+    again = client.post("/runs/run-8/retry", {"reason": "x" * 501, "input": "\r\n  a: 1", "instance": "r-0"})
     assert ">\n\r\n  a: 1</textarea>" in again.content.decode(), "browsers leave out the first end of a line"
     client.post("/runs/run-8/retry", {"reason": WHY, "input": " \r\n", "instance": "r-0"})
     assert RunRetry.objects.get(run="run-8").input == "", "nobody saw that anything was typed"
