@@ -283,7 +283,7 @@ def test_what_a_run_waits_for_is_decided_and_not_just_closed() -> None:
 
 
 def test_decision_on_an_escalation_needs_no_reason() -> None:
-    assert act("approve", one_open()).object.resolution == Escalation.APPROVED
+    assert act("approve", one_open()).resolution == Escalation.APPROVED
 
 
 def test_who_acts_on_an_old_page_is_told_what_happened() -> None:
