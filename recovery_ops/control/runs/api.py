@@ -121,7 +121,7 @@ class AbortRun(ApiView):
     409 for one that has ended. Whether it was called off is told by the run itself (`standing`).
     """
 
-    takes = {"POST": BodySpec(COMMAND_FIELDS, needed=("reason",))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS)}
 
     def post(self, request: Request, run: str) -> Response:
         done = abort_run(**self.asked(request, self.body(request)), run=run)
@@ -131,7 +131,7 @@ class AbortRun(ApiView):
 class WithdrawAbort(ApiView):
     """`POST /api/v1/runs/<run>/withdraw-abort`: who begins it again may. What was called off stays so."""
 
-    takes = {"POST": BodySpec(COMMAND_FIELDS, needed=("reason",))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS)}
 
     def post(self, request: Request, run: str) -> Response:
         done = withdraw_abort(**self.asked(request, self.body(request)), run=run)
@@ -146,7 +146,7 @@ class RetryRun(ApiView):
     it has begun is told by `GET /api/v1/runs/<run>` (`retry.told`).
     """
 
-    takes = {"POST": BodySpec(COMMAND_FIELDS | {"input": str, "instance": str}, needed=("reason",))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS | {"input": str, "instance": str})}
 
     def post(self, request: Request, run: str) -> Response:
         body = self.body(request)
@@ -157,7 +157,7 @@ class RetryRun(ApiView):
 class WithdrawRetry(ApiView):
     """`POST /api/v1/runs/<run>/withdraw-retry`: who has not heard it does not begin it. What was begun goes on."""
 
-    takes = {"POST": BodySpec(COMMAND_FIELDS, needed=("reason",))}
+    takes = {"POST": BodySpec(COMMAND_FIELDS)}
 
     def post(self, request: Request, run: str) -> Response:
         done = withdraw_retry(**self.asked(request, self.body(request)), run=run)
