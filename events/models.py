@@ -1,7 +1,7 @@
 """The tables of what happened: raw facts, and what is folded from them in the transaction that stores them.
 
 Everything but `AgentKey`, `Quarantine` and `Agent.retired_us` can be rebuilt from raw facts: `manage.py verify_facts`
-proves it. `events/store.py` writes with SQL of its own. Moments are whole microseconds since the epoch (`…_us`).
+proves it. `events/store/writes.py` writes with SQL of its own. Moments are whole microseconds since the epoch (`…_us`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
-from events.stored_json import StoredJSON
+from events.store.stored_json import StoredJSON
 
 NAME_CHARS = 200
 """The longest name of an operation, breaker, source, model … that is kept; longer ones are cut."""
@@ -324,7 +324,7 @@ class MinuteSum(_Sum):
 
 
 class SpanSum(_Sum):
-    """A longer span, or fewer dimensions: `events.sum_views`. `operation` is empty in a view that does not keep it."""
+    """A longer span, or fewer dimensions, by `events.projections.sum_views`; `operation` may be empty there."""
 
     view = models.CharField(max_length=16, help_text="A word of `View`.")
     minutes = models.SmallIntegerField(help_text="How long the span is.")
@@ -369,7 +369,7 @@ LANE_MINUTES = (1, 5, 15, 120)
 class InstanceMoves(models.Model):
     """How one breaker moved in one instance in a span of time: enough to draw the span as one bin of its lane. Folded.
 
-    `first` and `last` are moments with the rank of a state in the low three bits (see `events.summing.ranked`): of the
+    `first` and `last` are moments with the rank of a state in the low three bits (`summing.ranked`): of the
     first move what it left, of the last what it entered. `worst` is the rank of the worst state entered.
     """
 
@@ -408,7 +408,7 @@ class Quarantine(models.Model):
     reason = models.CharField(max_length=200)
     size_bytes = models.IntegerField(help_text="How long it was before it was cut.")
     content = models.TextField()
-    signal = models.CharField(max_length=8, default="logs", help_text="A word of events.sent.Signal.")
+    signal = models.CharField(max_length=8, default="logs", help_text="A word of events.otlp.sent.Signal.")
     encoding = models.CharField(max_length=32, default="", help_text="The media type of the payload.")
     payload = models.BinaryField(default=b"")
     tries = models.IntegerField(default=0, help_text="How often it was replayed in vain.")
@@ -425,7 +425,7 @@ class SpanMark(models.Model):
 
     `errors`: for each error that the span tells of its uid, type, whether the span ended with it, when that was, and
     whether it is told as a failure; and for each exception that was logged in it the uid that it came with, that of the
-    error that it is, and None. See events.traces.
+    error that it is, and None. See events.derived.traces.
     """
 
     environment = _environment()
@@ -453,7 +453,7 @@ class KnownName(models.Model):
     """A name that has a place of its own in an environment's sums and states; of each kind there is a most."""
 
     environment = _environment()
-    kind = models.CharField(max_length=16, help_text="A word of events.cardinality.Kind.")
+    kind = models.CharField(max_length=16, help_text="A word of events.ingest.cardinality.Kind.")
     name = models.CharField(max_length=2 * NAME_CHARS + 1)
     seen_day = models.IntegerField(help_text="Days since the epoch; a name that is not seen for long gives way.")
 

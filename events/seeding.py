@@ -18,10 +18,10 @@ from uuid import UUID
 
 from django.db import transaction
 
+from events.ingest.records import AgentName, Row, read_records
 from events.moments import to_us
-from events.records import AgentName, Row, read_records
-from events.sent import Batch, Sent
-from events.store import store_facts
+from events.otlp.sent import Batch, Sent
+from events.store.writes import store_facts
 from recovery_ops.rules import events as facts
 from recovery_ops.rules.enums import Category, DelaySource, Evidence, RunStatus, State, Trigger
 from recovery_ops.wire import encode

@@ -12,9 +12,9 @@ from django.utils import timezone
 from events.capacity.detection import look, look_back
 from events.capacity.following import follow_runs
 from events.capacity.reach import read_reach
-from events.cardinality import give_way
+from events.ingest.cardinality import give_way
 from events.models import Agent
-from events.retention import sweep_facts
+from events.store.retention import sweep_facts
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from functools import partial
 from django.http import HttpResponse
 from django.urls import URLPattern, path
 
-from events import moves, views
-from events.views import MarksOf, QuestionsOf
+from events.timelines import move_page, views
+from events.timelines.views import MarksOf, QuestionsOf
 
 Page = Callable[..., HttpResponse]
 
@@ -29,5 +29,5 @@ def pages(door: Callable[[Page], Page], marks_of: MarksOf, questions_of: Questio
             door(partial(views.figure, marks_of=marks_of, questions_of=questions_of)),
             name="timelines-figure",
         ),
-        path("moves/<number:fact_id>", door(moves.move), name="move"),
+        path("moves/<number:fact_id>", door(move_page.move), name="move"),
     ]

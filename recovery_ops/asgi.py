@@ -22,7 +22,7 @@ from django.core.wsgi import get_wsgi_application
 
 _django = get_wsgi_application()  # sets Django up: everything below may import models
 
-from events import receiver
+from events.otlp import receiver
 from recovery_ops.control.dashboard import live_stream
 from recovery_ops.control.desired_state import stream
 from recovery_ops.server.asgi_apps import App, Receive, Scope, Send, WsgiDoor, answer

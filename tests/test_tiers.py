@@ -43,7 +43,7 @@ def test_unknown_folder_has_no_tier() -> None:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("events/store.py", {"events", "seeded"}),
+        ("events/store/writes.py", {"events", "seeded"}),
         ("recovery_ops/rules/resilience/call_steps.py", {"agent", "events"}),
         ("recovery_ops/control/core/permissions.py", {"control", "browser", "flows"}),
         ("static/app.css", {"looks", "browser"}),

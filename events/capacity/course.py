@@ -12,7 +12,7 @@ from django.db.models import F, Q, QuerySet, Sum
 from events.capacity.rows import CapacityEventRow
 from events.models import MinuteSum, SpanSum
 from events.moments import MINUTE_S, US_PER_S, to_us
-from events.sum_views import VIEWS, View
+from events.projections.sum_views import VIEWS, View
 
 POINTS_MOST = 120
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from events.capacity.rows import CapacityEventRow, Owner, is_about
-from events.narrowing import Narrowed, is_number
+from events.pages.narrowing import Narrowed, is_number
 
 GOING_ON, OVER = "going_on", "over"
 ASKS = {

@@ -16,7 +16,7 @@ from events.queries import degradations, fleet
 from events.queries.readings import number_in
 from events.queries.sums import FAILED
 from events.rows import DegradationRow
-from events.stored_json import text_at, value_at
+from events.store.stored_json import text_at, value_at
 from recovery_ops.rules.events import (
     AttemptSucceeded,
     DegradationStarted,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from events.ingest.records import AgentName, Row
 from events.models import NAME_CHARS
-from events.records import AgentName, Row
-from events.stated import text_of
+from events.projections.stated import text_of
 from recovery_ops.wire import names
 
 _MINUTE_US = 60_000_000

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from events.derived.facts import failure_fact, failure_of, key_of, record_of
 from events.derived.naming import NAME_CHARS, Identity
 from events.derived.readings import start_of, text_of, whole_of
-from events.sent import Sent
+from events.otlp.sent import Sent
 from recovery_ops.rules.enums import StopReason
 from recovery_ops.rules.events import Event, Exhausted
 from recovery_ops.rules.policy.classification_rules import ClassificationRule

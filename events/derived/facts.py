@@ -3,7 +3,8 @@
 The key of a failure is made of its trace, its span, the type of the error and the second that it happened in.
 Instrumentation often tells of one exception twice, on the span and as a log; both have the same key, so it is one fact,
 in whatever order, batch or process they arrive. A number tells equal errors of one second apart: those of a span by
-their order in it, those that were logged by the order in which they came, which is remembered (`events.traces`).
+their order in it, those that were logged by the order in which they came, which is remembered
+(`events.derived.traces`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from events.derived.evidence import signal_of
 from events.derived.naming import Identity, kind_of, run_of
 from events.derived.readings import Attributes, class_name_of, number_in, start_of, text_of, whole_of
-from events.sent import Sent
+from events.otlp.sent import Sent
 from recovery_ops.rules.classification.classify import Failure, classify
 from recovery_ops.rules.enums import Category, DelaySource
 from recovery_ops.rules.events import Event, FailureClassified, ModelFallback, Record, RetryScheduled

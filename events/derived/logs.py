@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from events.derived.facts import Keys, failure_fact, failure_of, record_of
 from events.derived.naming import bounded, identity_of
 from events.derived.readings import Attributes, text_of
-from events.sent import Sent
+from events.otlp.sent import Sent
 from recovery_ops.rules.policy.classification_rules import ClassificationRule
 from recovery_ops.wire import otel_names as foreign
 
@@ -35,7 +35,7 @@ def derive_from_log(
     """The failure that a record with an exception tells of, beside the record itself, whose key is `uid`.
 
     Its key is made of that of the record. What was logged in a span has the key of the span's error once that is known
-    to be the same: see `events.traces`.
+    to be the same: see `events.derived.traces`.
     """
     given, at_ns = sent.attributes, sent.time_ns or sent.observed_ns
     if not text_of(given, (foreign.EXCEPTION_TYPE, foreign.EXCEPTION_MESSAGE)):

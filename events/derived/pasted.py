@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from events.derived.evidence import signal_of
-from events.otlp_json import plain_map
+from events.otlp.json_requests import plain_map
 from recovery_ops.rules.classification.classify import Signal
 from recovery_ops.rules.events import FailureClassified
 from recovery_ops.wire import names

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from events.derived.marks import Says
-from events.records import Row, short_name
+from events.ingest.records import Row, short_name
 from recovery_ops.rules.enums import Category, Evidence
 from recovery_ops.rules.events import FailureClassified
 from recovery_ops.wire import names

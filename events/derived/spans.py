@@ -17,7 +17,6 @@ from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from events.cleaning import PLAIN, Cleaner
 from events.derived.evidence import is_failed_answer, read_of
 from events.derived.facts import (
     Keys,
@@ -42,7 +41,8 @@ from events.derived.naming import (
 )
 from events.derived.readings import EXCEPTION_TYPES, Attributes, start_of, text_of, whole_of
 from events.derived.same_model import is_other_model
-from events.sent import Batch, Sent, SentSpan, SpanBatch, SpanEvent
+from events.ingest.cleaning import PLAIN, Cleaner
+from events.otlp.sent import Batch, Sent, SentSpan, SpanBatch, SpanEvent
 from recovery_ops.rules.events import CallsCounted, FailureClassified
 from recovery_ops.rules.policy.classification_rules import ClassificationRule
 from recovery_ops.wire import names

@@ -39,7 +39,7 @@ from events.queries.readings import Attributes, category_or_none, text_of, whole
 from events.queries.sums import FAILED, capacity_name
 from events.queries.trouble import failure_row
 from events.rows import FailureRow
-from events.stored_json import text_at
+from events.store.stored_json import text_at
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.events import FailureClassified
 from recovery_ops.wire import names
@@ -65,7 +65,7 @@ _DAY_MINUTES = 1440
 
 _SETTLES_IN = timedelta(seconds=5)
 _WAITS_MOST = timedelta(seconds=10)
-"""A fact is stored by a transaction that begins at most so long after its receipt (`events.ingest.WAIT_S`)."""
+"""A fact is stored by a transaction that begins at most so long after its receipt (`events.ingest.commits.WAIT_S`)."""
 _UNSETTLED_MOST = 500_000
 """So many facts do not come in while others settle."""
 _OLDEST_WRITER = (

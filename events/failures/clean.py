@@ -20,7 +20,7 @@ from events.models import Fact
 from events.moments import from_us, to_us
 from events.queries.sums import FAILED
 from events.runs.stored import LASTS_US, facts_among
-from events.stored_json import text_at
+from events.store.stored_json import text_at
 from recovery_ops.rules.enums import RunStatus
 from recovery_ops.rules.events import CallsCounted, FailureClassified, RunFinished
 from recovery_ops.wire import names

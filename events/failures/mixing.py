@@ -15,7 +15,7 @@ from events.failures.rows import Field, Sample
 from events.moments import to_us
 from events.recoveries.summing import ENDED_BADLY, ENDED_WELL
 from events.runs.stored import LASTS_US, facts_among
-from events.stored_json import text_at
+from events.store.stored_json import text_at
 from recovery_ops.rules.events import DegradationStarted, Escalated, FallbackActivated, ModelFallback, RunFinished
 from recovery_ops.wire import names
 

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple, TypeVar
 from django.db import connection
 from django.db.models import Q, QuerySet
 
+from events.ingest.records import AgentName
 from events.issues.fold import FAILED, Failed, FailureName, KindName, digest_of, kind_of, name_of
 from events.issues.models import FAILURE_MINUTES, FailureKind
 from events.models import Agent, Fact
 from events.moments import MINUTE_S, US_PER_S, Grid, Span
-from events.records import AgentName
 from recovery_ops.rules.enums import Category
 
 _MINUTE_US = MINUTE_S * US_PER_S

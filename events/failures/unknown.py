@@ -27,9 +27,9 @@ from events.issues.fold import Failed, kind_of, named_mark
 from events.issues.models import FailureKind
 from events.models import Fact
 from events.moments import from_us, to_us
-from events.partitions import facts_at
 from events.queries.readings import Attributes, category_or_none, text_of, whole_or_none
 from events.queries.sums import FAILED
+from events.store.partitions import facts_at
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.events import FailureClassified
 from recovery_ops.rules.policy.classification_rules import Case, Match

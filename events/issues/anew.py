@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from django.db import connection, transaction
 
-from events import statements
+from events.ingest.records import AgentName
 from events.issues.fold import FAILED, Failures, add_failures
 from events.issues.models import FailureSum, InstanceFailureSum
 from events.issues.store import join_failures
 from events.models import Agent, Fact
-from events.records import AgentName
-from events.store import StoreWriter, row_of
+from events.store import statements
+from events.store.writes import StoreWriter, row_of
 
 _CHUNK = 2_000
 _SUMMED_AT_ONCE = 200_000

@@ -7,10 +7,10 @@ from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from events.ingest.records import AgentName, Row
 from events.issues.models import FAILURE_MINUTES
 from events.models import FINGERPRINT_CHARS
-from events.records import AgentName, Row
-from events.stated import text_of, whole_of
+from events.projections.stated import text_of, whole_of
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.events import FailureClassified
 from recovery_ops.wire import names

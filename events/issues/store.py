@@ -8,7 +8,7 @@ from collections.abc import Collection
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from events import statements
+from events.ingest.records import AgentName
 from events.issues.fold import (
     FAILED,
     Failed,
@@ -23,10 +23,10 @@ from events.issues.fold import (
     sums_of,
 )
 from events.issues.models import FAILURE_MINUTES
-from events.records import AgentName
+from events.store import statements
 
 if TYPE_CHECKING:
-    from events.store import StoreWriter
+    from events.store.writes import StoreWriter
 
 _MINUTE_US = 60_000_000
 _TABLES = {

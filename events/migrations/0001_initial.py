@@ -1,7 +1,7 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-import events.migration_operations
+import events.store.migration_operations
 
 
 class Migration(migrations.Migration):
@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        events.migration_operations.CreateModels(
+        events.store.migration_operations.CreateModels(
             operations=[
                 migrations.CreateModel(
                     name="AgentKey",
@@ -749,7 +749,10 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         ("environment", models.CharField(max_length=64)),
-                        ("kind", models.CharField(help_text="A word of events.cardinality.Kind.", max_length=16)),
+                        (
+                            "kind",
+                            models.CharField(help_text="A word of events.ingest.cardinality.Kind.", max_length=16),
+                        ),
                         ("name", models.CharField(max_length=401)),
                         (
                             "seen_day",
@@ -873,7 +876,9 @@ class Migration(migrations.Migration):
                         ("content", models.TextField()),
                         (
                             "signal",
-                            models.CharField(default="logs", help_text="A word of events.sent.Signal.", max_length=8),
+                            models.CharField(
+                                default="logs", help_text="A word of events.otlp.sent.Signal.", max_length=8
+                            ),
                         ),
                         (
                             "encoding",
@@ -1374,5 +1379,5 @@ class Migration(migrations.Migration):
                 ),
             ],
         ),
-        events.migration_operations.CreateEngineTables(),
+        events.store.migration_operations.CreateEngineTables(),
     ]

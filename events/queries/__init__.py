@@ -1,7 +1,5 @@
 """All queries of stored events. Pages, figures, API and exports use these and no others."""
 
-from events.majority import majority
-from events.overview_rows import CapacityNow, OverviewNumbers
 from events.queries.breakers import breaker, breakers, breakers_named, instance_states, is_named, is_reported
 from events.queries.fleet import count_silent, fleet, reporting_spans, retired
 from events.queries.fleet_lanes import fleet_lanes
@@ -9,6 +7,7 @@ from events.queries.in_force import agent_named, settings_in_force
 from events.queries.lanes import rounded_out, segments
 from events.queries.operations import operations
 from events.queries.overview import overview_numbers
+from events.queries.overview_rows import CapacityNow, OverviewNumbers
 from events.queries.situation import last_trouble, sentence, worst_incident
 from events.queries.sums import (
     Sums,
@@ -38,6 +37,7 @@ from events.rows import (
     SettingsRow,
     Transition,
 )
+from events.timelines.majority import majority
 
 __all__ = [
     "RANK",

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from events.models import Agent, SpanSum
 from events.moments import US_PER_S, to_us
-from events.sum_views import View
+from events.projections.sum_views import View
 
 _LATELY = timedelta(days=7)
 _SPAN_MINUTES = 120

@@ -32,10 +32,10 @@ from django.db.models.functions import RowNumber
 
 from events.models import Agent, BreakerState, MinuteSum, SpanSum
 from events.moments import MINUTE_S, US_PER_S, from_us, to_us
+from events.projections.sum_views import View
 from events.queries.fleet import FORGOTTEN_AFTER, STOPPED, agent_row, has_ended, silent_since_us
 from events.queries.readings import category_or_none, state_or_none, trigger_or_none
 from events.rows import RANK, BreakerRow, InstanceState, Quarter
-from events.sum_views import View
 from recovery_ops.rules.enums import Category, State
 from recovery_ops.rules.fleet.breaker_trouble import Counted, Trouble, trouble_of
 

@@ -13,14 +13,14 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from events.majority import Change, majority_of
 from events.models import SpanSum
 from events.moments import MINUTE_S, US_PER_S, Grid, bin_width_s, to_us
+from events.projections.sum_views import VIEWS, View
 from events.queries.moves import Reading
 from events.queries.readings import state_or_none
 from events.queries.sum_rows import widest
 from events.rows import RANK, Fleet
-from events.sum_views import VIEWS, View
+from events.timelines.majority import Change, majority_of
 from recovery_ops.rules.enums import State
 
 EXACT_MOVES = 1_000

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from events.majority import Change, majority_of
 from events.moments import to_us
-from events.partitions import facts_at
 from events.queries.fleet_bins import fleet_in_bins
 from events.queries.lanes import reading_of, spans_of
 from events.queries.lives import presence_of
 from events.queries.moves import Pair, Point, Reading, light_points_of
 from events.queries.transitions import moves_of, transition_of
 from events.rows import Fleet
+from events.store.partitions import facts_at
+from events.timelines.majority import Change, majority_of
 from recovery_ops.rules.enums import State
 
 

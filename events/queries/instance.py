@@ -10,12 +10,12 @@ from django.db.models.functions import Coalesce
 
 from events.models import BreakerState, Fact
 from events.moments import from_us, to_us
-from events.partitions import BEHIND_DAYS, is_partitioned, newest_number
 from events.queries.breakers import instance_state
 from events.queries.readings import text_of, whole_or_none
 from events.queries.sums import FAILED
 from events.queries.trouble import failure_row
 from events.rows import RANK, FailureRow, InstanceState, RevisionMove
+from events.store.partitions import BEHIND_DAYS, is_partitioned, newest_number
 from recovery_ops.rules.events import (
     CallsCounted,
     DesiredStateApplied,

@@ -12,13 +12,13 @@ from django.db.models.functions import Cast, JSONObject
 
 from events.models import LANE_MINUTES, BreakerState, Fact, InstanceMoves
 from events.moments import MINUTE_S, US_PER_S, Grid, bin_width_s, to_us
-from events.partitions import is_partitioned
 from events.queries.lives import Life
 from events.queries.readings import MOVED, state_or_none
 from events.queries.sum_rows import widest
 from events.queries.transitions import Move, Standing, last_transition, moves_of, transition_of
 from events.rows import RANK, WORST_FIRST, Transition
-from events.stored_json import text_at
+from events.store.partitions import is_partitioned
+from events.store.stored_json import text_at
 from recovery_ops.rules.enums import State
 from recovery_ops.rules.events import BreakerStateChanged
 from recovery_ops.wire import names

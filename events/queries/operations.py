@@ -10,12 +10,12 @@ from typing import Any
 
 from django.db.models import Case, QuerySet, Sum, Value, When
 
-from events.amplification import spent_on_more
-from events.cardinality import OTHER, Kind
+from events.ingest.cardinality import OTHER, Kind
 from events.models import BreakerState, KnownName, MinuteSum, SpanSum
 from events.moments import MINUTE_S, US_PER_S, to_us
+from events.projections.sum_views import View
+from events.queries.amplification import spent_on_more
 from events.rows import OperationRow
-from events.sum_views import View
 
 LISTED_MINUTES = 60
 RATE_MINUTES = 5

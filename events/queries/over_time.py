@@ -16,8 +16,8 @@ from events.models import INSTANCE_EVENTS, Fact
 from events.moments import US_PER_S, Span, from_us, to_us, united
 from events.queries.fleet import STOPPED
 from events.queries.readings import length_s_or_none, text_of
-from events.retention import KEEP
 from events.rows import AgentRow
+from events.store.retention import KEEP
 from recovery_ops.rules.events import GateClosed, InstanceHeartbeat, WaitHeartbeat
 from recovery_ops.wire import names
 

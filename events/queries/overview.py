@@ -14,9 +14,11 @@ from django.db.models import Q, QuerySet
 
 from events.models import SpanSum
 from events.moments import MINUTE_S, US_PER_S, from_us, to_us
-from events.overview_rows import CapacityNow, OverviewNumbers, Trend
+from events.pages.scoped import ANYBODY, Backend
+from events.projections.sum_views import VIEWS, View
 from events.queries.breakers import breakers
 from events.queries.fleet import STOPPED, fleet, living_spans
+from events.queries.overview_rows import CapacityNow, OverviewNumbers, Trend
 from events.queries.readings import category_or_none
 from events.queries.sums import capacity_name
 from events.queries.together import Question, read_together
@@ -24,8 +26,6 @@ from events.queries.trends import Ranges, trend_of_reporting
 from events.queries.trouble import open_degradations
 from events.queries.waits import Retry, retries_said, waiting_in
 from events.rows import AgentRow, BreakerRow, DegradationRow
-from events.scoped import ANYBODY, Backend
-from events.sum_views import VIEWS, View
 from recovery_ops.rules.enums import CAPACITY, FAMILY_OF, OVERRIDES, Category, Family, State
 
 USUAL = timedelta(hours=6)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from events.models import Fact
 from events.moments import from_us, to_us
-from events.stored_json import text_at
+from events.store.stored_json import text_at
 from recovery_ops.rules.events import CompensationFinished
 from recovery_ops.wire import names
 

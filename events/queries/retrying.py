@@ -10,7 +10,7 @@ from django.db.models import QuerySet, Sum
 
 from events.models import MinuteSum, SpanSum
 from events.moments import MINUTE_S, US_PER_S, to_us
-from events.sum_views import View
+from events.projections.sum_views import View
 
 _MINUTES_UP_TO_S = 3600
 _SHORT_SPAN, _LONG_SPAN = 5, 120

@@ -14,8 +14,8 @@ from events.capacity.models import CapacityEvent
 from events.capacity.rows import CapacityEventRow, Owner
 from events.models import Agent, Fact
 from events.moments import from_us, to_us
-from events.overview_rows import CapacityNow, OverviewNumbers
 from events.queries.overview import overview_numbers
+from events.queries.overview_rows import CapacityNow, OverviewNumbers
 from events.queries.readings import MOVED
 from events.rows import BreakerRow
 from events.wording import category_text, clock_text, count_text, listing, rate_text, span_text, state_text

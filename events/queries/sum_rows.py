@@ -10,7 +10,7 @@ from django.db.models.expressions import Combinable
 
 from events.models import MinuteSum, SpanSum
 from events.moments import MINUTE_S, Grid
-from events.sum_views import VIEWS, View
+from events.projections.sum_views import VIEWS, View
 
 MEASURES = ("failures", "rate_limited", "overloaded", "fallbacks", "rejections", "calls", "successes")
 REFUSED = Q(fallbacks__gt=0) | Q(rejections__gt=0)

@@ -16,13 +16,13 @@ from django.db.models import Q, Sum
 
 from events.models import Fact
 from events.moments import MINUTE_S, US_PER_S, Grid, Span, bin_width_s
+from events.projections.sum_views import VIEWS, View
+from events.projections.summing import capacity_kinds
 from events.queries.fleet import reporting_spans
 from events.queries.readings import category_or_none
 from events.queries.sum_rows import KEPT, MEASURES, TELLING, SumRow, binned, in_all_dimensions, in_spans, widest
 from events.queries.sums_of_calls import is_of_backend, rows_of_backend, rows_of_service
 from events.rows import Bins, CapacityBins
-from events.sum_views import VIEWS, View
-from events.summing import capacity_kinds
 from recovery_ops.rules.enums import FAMILY_OF, Category, Family
 from recovery_ops.rules.events import FailureClassified
 from recovery_ops.wire import names

@@ -11,8 +11,8 @@ from django.db.models.expressions import Combinable
 
 from events.models import SpanSum
 from events.moments import MINUTE_S, Grid
+from events.projections.sum_views import View
 from events.queries.sum_rows import FAILED_OR_NAMED, REFUSED, SumRow, bin_of, in_all_dimensions, in_view, shown
-from events.sum_views import View
 
 _BACKEND = ("provider", "model")
 _OF_NAMELESS = Case(

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from math import ceil
 
 from events.moments import MINUTE_S, US_PER_S, Grid, to_us
-from events.overview_rows import Trend
 from events.queries.fleet import FORGOTTEN_AFTER, STOPPED
+from events.queries.overview_rows import Trend
 from events.rows import AgentRow
 
 MOST_BINS = 96

@@ -11,7 +11,7 @@ from django.db.models.fields.json import KeyTextTransform
 
 from events.models import Fact
 from events.moments import US_PER_S, from_us, to_us
-from events.overview_rows import Waiting
+from events.queries.overview_rows import Waiting
 from events.queries.readings import number_in
 from recovery_ops.rules.enums import CAPACITY
 from recovery_ops.rules.events import RetryScheduled

@@ -10,8 +10,8 @@ from django.db.models import Sum
 
 from events.models import SpanSum
 from events.moments import MINUTE_S, US_PER_S, Grid, from_us
+from events.projections.sum_views import View
 from events.queries.fleet import reporting_spans
-from events.sum_views import View
 
 WEEKS = 4
 HOURS = 2

@@ -12,11 +12,11 @@ from django.db.models import F, Sum
 
 from events.models import Fact, MinuteSum, SpanSum
 from events.moments import US_PER_S, to_us
+from events.projections.sum_views import View
 from events.queries.beginnings import first_sign_of_life
 from events.queries.sums import FAILED
 from events.recoveries.models import RecoveryDay
 from events.runs.stored import facts_among
-from events.sum_views import View
 from recovery_ops.rules.enums import RunStatus
 from recovery_ops.rules.events import Escalated, RunFinished
 from recovery_ops.wire import names

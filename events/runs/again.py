@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from events.models import Fact
 from events.moments import US_PER_S, from_us, to_us
 from events.runs.stored import facts_among
-from events.stored_json import text_at
+from events.store.stored_json import text_at
 from recovery_ops.rules.events import HookFailed, RunStarted
 from recovery_ops.wire import names
 

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import orjson
 
+from events.ingest.records import Row
 from events.issues.fold import FAILED
 from events.models import NAME_CHARS
-from events.records import Row
+from events.projections.stated import number_of, text_of
 from events.rows import DERIVED_WORDS
-from events.stated import number_of, text_of
 from recovery_ops.rules import events
 from recovery_ops.rules.enums import CAPACITY, Category, RunStatus
 from recovery_ops.wire import names

@@ -11,7 +11,7 @@ from django.db.models.functions import StrIndex
 from django.db.models.lookups import GreaterThan
 
 from events.moments import US_PER_S
-from events.narrowing import Narrowed, is_number
+from events.pages.narrowing import Narrowed, is_number
 from events.runs.going import Goes
 from events.runs.rows import RUNGS
 from recovery_ops.rules.enums import Category, RunStatus

@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from events import statements
+from events.ingest.records import AgentName
 from events.issues.fold import Failures, KindName, RunFailures, add_failures, digest_of
-from events.records import AgentName
 from events.runs.fold import RUN_EVENTS, RunFold, RunFolds, RunName, add_runs, run_values
+from events.store import statements
 
 if TYPE_CHECKING:
-    from events.store import StoreWriter
+    from events.store.writes import StoreWriter
 
 IS_INDEXED = {"sqlite": "likely(run > '')", "postgresql": "run > ''"}
 """What a statement that looks for named runs has to say, by engine, to be answered by the index `fact_by_run`.

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from events.majority import worst_first
 from events.rows import CapacityBins, Fleet
+from events.timelines.majority import worst_first
 
 BANDS = {
     "capacity": "Capacity",

@@ -8,13 +8,13 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from events.majority import majority
 from events.rows import Bins, CapacityBins, DegradationRow, Fleet, Lanes
 from events.timelines.charts import Band, Chart, Lane, Table, compose
 from events.timelines.choosing import EVERYTHING, Choice
 from events.timelines.counts import By, Earlier, capacity_band, failures_band, rejections_band
 from events.timelines.durations import TimeInState, time_in_state
 from events.timelines.fallbacks import fallbacks_band
+from events.timelines.majority import majority
 from events.timelines.marks import Mark, marks_band
 from events.timelines.pinning import arranged
 from events.timelines.questions import MOST_LANES, Question, questions_band

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from events.narrowing import Narrowed
+from events.pages.narrowing import Narrowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

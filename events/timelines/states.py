@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote
 
-from events.majority import in_bins
 from events.rows import Fleet, MajoritySegment, Segment
 from events.timelines.charts import TRANSPARENT, Band, Lane, Table, Trace, Trail, Value, plain, to_ms
 from events.timelines.durations import TimeInState, time_in_state
+from events.timelines.majority import in_bins
 from events.wording import (
     bin_text,
     cause_sentence,

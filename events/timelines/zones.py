@@ -12,7 +12,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from events.drawing import tick_moments
+from events.charts.drawing import tick_moments
 from events.timelines.charts import AT, beside, to_ms
 from events.wording import clock_text
 

@@ -130,7 +130,7 @@ def _answered(client: Any, path: str) -> tuple[int, float]:
 def _written_out(found: FileList, query: str, environment: str, now: datetime) -> tuple[int, float]:
     from django.http import QueryDict
 
-    from events.exports import CSV, pieces_of
+    from events.pages.table_files import CSV, pieces_of
     from recovery_ops.control.exports.lists import Wish
 
     start, end = (now - WEEK, now) if found.has_range else (None, None)

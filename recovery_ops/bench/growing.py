@@ -28,11 +28,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "recovery_ops.settings")
 django.setup()
 
 from events.issues.anew import sum_failures_anew  # noqa: E402  (models want a Django that is set up)
-from events.lanes_anew import sum_lanes_anew  # noqa: E402  (models want a Django that is set up)
 from events.moments import MINUTE_S, US_PER_S, to_us  # noqa: E402  (models want a Django that is set up)
-from events.partitions import make_ahead  # noqa: E402  (models want a Django that is set up)
-from events.statements import FACT_COLUMNS, INTERVAL_COLUMNS, SPANS, SUMS, Merge  # noqa: E402
-from events.summing import COUNTERS  # noqa: E402
+from events.projections.lanes_anew import sum_lanes_anew  # noqa: E402  (models want a Django that is set up)
+from events.projections.summing import COUNTERS  # noqa: E402
+from events.store.partitions import make_ahead  # noqa: E402  (models want a Django that is set up)
+from events.store.statements import FACT_COLUMNS, INTERVAL_COLUMNS, SPANS, SUMS, Merge  # noqa: E402
 
 STEP_MINUTES = 120
 """The longest span of the sums: copies are moved by multiples of it."""

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from events import queries
-from events.amplification import amplification
 from events.capacity import asking as capacity
 from events.capacity.course import courses
 from events.capacity.occurrences import failures_in, failures_per_bin, first_fallbacks
@@ -22,6 +21,7 @@ from events.failures.mixing import mixes
 from events.failures.rows import Sample
 from events.failures.unknown import unknown_causes
 from events.moments import to_us
+from events.queries.amplification import amplification
 from events.queries.backends import known_backends
 from events.queries.beginnings import first_receipt_and_event, first_sign_of_life
 from events.queries.breakers import (

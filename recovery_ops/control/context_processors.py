@@ -10,9 +10,9 @@ from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
 from events.capacity.asking import count_going_on
+from events.pages.scoped import scope_query
+from events.pages.window import carried
 from events.queries import breakers_named, count_silent
-from events.scoped import scope_query
-from events.window import carried
 from recovery_ops.control.core.environment import Visit, visit_of
 from recovery_ops.control.core.filter_chips import chips_of
 from recovery_ops.control.core.jobs import in_tray

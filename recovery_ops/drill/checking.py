@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from events.models import BreakerState, Fact, KnownName, Tally
-from events.verification import differences, one_moment, refold
+from events.projections.verification import differences, one_moment, refold
 from recovery_ops.drill.history import History
 from recovery_ops.drill.world import MOST_NAMES
 

@@ -12,7 +12,7 @@ from django.contrib.sessions.models import Session
 from django.db import connection, transaction
 from django.utils import timezone
 
-from events.disk import has_room
+from events.store.disk import has_room
 
 logger = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ import psycopg
 import pytest
 
 from events.derived import derive_from_spans
-from events.otlp_protobuf import read_logs
-from events.records import read_records
-from events.sent import Encoding
-from events.spans import read_spans
+from events.ingest.records import read_records
+from events.otlp.protobuf_requests import read_logs
+from events.otlp.sent import Encoding
+from events.otlp.spans import read_spans
 from recovery_ops.bench import ingest, raw, sending
 from recovery_ops.bench.cluster import cluster
 from recovery_ops.bench.figures import Report

@@ -15,7 +15,7 @@ from recovery_ops.bench import questions
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ASKING = (
-    "events.amplification",
+    "events.queries.amplification",
     "events.capacity.asking",
     "events.degradations.asking",
     "events.failures.asking",

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from events.capacity.hits import forget_floods
-from events.reporters import reporters
+from events.ingest.reporters import reporters
 from tests.support.actions import small_fleet
 from tests.support.stories import NOW
 

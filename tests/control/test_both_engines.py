@@ -9,9 +9,9 @@ import pytest
 from events.failures.naming import called_lately
 from events.models import Fact
 from events.moments import from_us
+from events.pages.window import Window
 from events.runs.again import begun_again
 from events.runs.selectors import get_runs
-from events.window import Window
 from recovery_ops.control.breakers.services import overrides
 from recovery_ops.control.breakers.services.load_shedding import shed
 from recovery_ops.control.core.audit_log import verify_chain

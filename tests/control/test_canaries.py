@@ -25,11 +25,11 @@ from opentelemetry._opamp.proto import opamp_pb2
 
 from events import keys
 from events.capacity.detection import look
-from events.cardinality import known_names
-from events.ingest import writer
+from events.ingest.cardinality import known_names
+from events.ingest.commits import writer
+from events.ingest.reporters import reporters
 from events.models import Fact as Stored
 from events.models import Quarantine
-from events.reporters import reporters
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.desired_state.opamp.models import OpampAgent
 from recovery_ops.control.escalations.models import Escalation

@@ -12,12 +12,12 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from events import reading
 from events.capacity.models import CapacityEvent
+from events.derived.traces import settle
 from events.models import Fact
-from events.sent import Encoding, Signal
-from events.store import store_facts
-from events.traces import settle
+from events.otlp import reading
+from events.otlp.sent import Encoding, Signal
+from events.store.writes import store_facts
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.server import environment
 from tests.support.otlp import attributes

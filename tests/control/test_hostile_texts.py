@@ -18,9 +18,9 @@ from django.test import Client
 from django.utils import timezone
 
 from events import keys
-from events.cardinality import known_names
-from events.ingest import writer
-from events.masking import forget_masking
+from events.ingest.cardinality import known_names
+from events.ingest.commits import writer
+from events.ingest.masking import forget_masking
 from events.models import Fact, Quarantine
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation

@@ -14,9 +14,9 @@ from events import models as stored
 from events.deployments.models import ServiceVersion
 from events.issues.models import FAILURE_MINUTES, FailureSum, InstanceFailureSum
 from events.moments import to_us
-from events.retention import KEEP_AGENTS, KEEP_BREAKERS, KEEP_QUARANTINE, KEEP_SUMS, USUAL, sweep_facts
+from events.projections.sum_views import VIEWS
 from events.runs.models import Run
-from events.sum_views import VIEWS
+from events.store.retention import KEEP_AGENTS, KEEP_BREAKERS, KEEP_QUARANTINE, KEEP_SUMS, USUAL, sweep_facts
 from recovery_ops.control import models
 from recovery_ops.control.notifications.models.mutes import NoticeSnooze
 from recovery_ops.control.notifications.models.notifications import BurnAlert, Notification, SeenFailure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from events.cardinality import Kind
+from events.ingest.cardinality import Kind
 from events.models import KnownName
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.events import DegradationEnded, DegradationStarted, GateClosed

@@ -12,9 +12,9 @@ from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from events.empties import Why
 from events.keys import create_key
 from events.models import Agent
+from events.pages.empties import Why
 from events.timelines.charts import plain
 from recovery_ops.control.breakers.models.overrides import Override, Reset
 from recovery_ops.control.core.models.audit import AuditEntry

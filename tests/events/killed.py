@@ -23,7 +23,7 @@ CHANGES = ("ALTER", "CREATE", "INSERT", "DROP", "DELETE")
 
 def sweep(url: str, now: str, moment: int) -> None:
     """In the child: what it is killed at is written to standard output first."""
-    from events.retention import sweep_facts
+    from events.store.retention import sweep_facts
     from tests.support.stores import store_at
 
     moments = count()

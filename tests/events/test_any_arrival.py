@@ -18,17 +18,18 @@ from django.db import transaction
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from events import reading, receiver, verification
 from events.capacity.detection import look_back
 from events.capacity.models import CapacityEvent, CapacityLook
 from events.capacity.reach import read_reach
-from events.cardinality import known_names
+from events.derived.traces import settle
+from events.ingest.cardinality import known_names
 from events.models import KnownName, Tally
+from events.otlp import reading, receiver
+from events.otlp.sent import Encoding, Signal
+from events.projections import verification
 from events.recoveries.models import RecoveryDay
 from events.recoveries.summing import sum_days
-from events.sent import Encoding, Signal
-from events.store import store_facts
-from events.traces import settle
+from events.store.writes import store_facts
 from recovery_ops.rules import events as facts
 from recovery_ops.rules.enums import Category, RunStatus, State, Trigger
 from tests.support import folds as fold

@@ -11,11 +11,11 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from events import reading
+from events.derived.traces import settle
 from events.models import Fact, MinuteSum
-from events.sent import Encoding, Signal
-from events.store import store_facts
-from events.traces import settle
+from events.otlp import reading
+from events.otlp.sent import Encoding, Signal
+from events.store.writes import store_facts
 from tests.support.examples import examples
 from tests.support.otlp import request
 from tests.support.spans import CHAT, NOW_US, TRACE, exception, failed, logged, span

@@ -12,14 +12,14 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from events import copying, statements
-from events.copying import array_of
 from events.deployments.told import Told
+from events.ingest.records import Row, read_records
 from events.models import Agent, MinuteSum
-from events.records import Row, read_records
-from events.sent import Batch, Sent
-from events.statements import Merge
-from events.store import store_facts
+from events.otlp.sent import Batch, Sent
+from events.store import copying, statements
+from events.store.copying import array_of
+from events.store.statements import Merge
+from events.store.writes import store_facts
 from tests.support.records import NOW_US
 
 on_postgres = pytest.mark.parametrize("engine", ["postgres"], indirect=True)

@@ -10,9 +10,9 @@ import plotly.graph_objects as go
 from hypothesis import given
 from hypothesis import strategies as st
 
+from events.charts.stills import still_of
 from events.moments import to_us
 from events.rows import Presence
-from events.stills import still_of
 from events.timelines import Chart, Kind, Mark, Question
 from events.timelines.charts import compose, to_ms
 from events.timelines.marks import marks_band

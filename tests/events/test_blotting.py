@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.logs.v1 import logs_pb2
 
-from events.blotting import blot
-from events.cleaning import Cleaner
+from events.ingest.cleaning import Cleaner
+from events.ingest.quarantine import CONTENT_CHARS, set_aside
+from events.ingest.records import Intake
 from events.models import Quarantine
-from events.quarantine import CONTENT_CHARS, set_aside
-from events.records import Intake
-from events.refused import PAYLOAD_BYTES, Refused
-from events.sent import Encoding, Signal
+from events.otlp.refused import PAYLOAD_BYTES, Refused
+from events.otlp.request_masking import blot
+from events.otlp.sent import Encoding, Signal
 from recovery_ops.rules.policy.masking_rules import Masking, MaskRule
 
 TOKEN = "CUST-0123456789"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events.bodies import BodyRefused, Room, inflate
+from events.otlp.bodies import BodyRefused, Room, inflate
 
 
 def inflated(body: bytes, coding: str = "gzip", *, most_bytes: int = 10**7, room: int = 10**9) -> bytes:

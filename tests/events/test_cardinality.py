@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from events.cardinality import OTHER, UNSEEN_DAYS, Kind, give_way, known_names, standings
 from events.deployments.models import ServiceVersion
+from events.ingest.cardinality import OTHER, UNSEEN_DAYS, Kind, give_way, known_names, standings
+from events.ingest.records import read_records
+from events.ingest.tallies import tallies_of
 from events.models import Agent, BreakerState, Fact, KnownName, MinuteSum
-from events.records import read_records
-from events.sent import Batch, Sent
-from events.store import store_facts
-from events.tallies import tallies_of
+from events.otlp.sent import Batch, Sent
+from events.store.writes import store_facts
 from tests.support.otlp import Door, record, request
 
 NOW_US = 1_795_000_000_000_000
@@ -138,7 +138,7 @@ def test_a_rollback_leaves_nothing_behind_in_memory(narrow: None, door: Door, mo
         raise RuntimeError("away")
 
     with monkeypatch.context() as broken:
-        broken.setattr("events.ingest.store_facts", fail)
+        broken.setattr("events.ingest.commits.store_facts", fail)
         for number in range(5):
             door.post(json=request(record(given={"recovery.operation.name": f"lost-{number}"})))
     door.post(json=request(record(given={"recovery.operation.name": "kept"})))

@@ -11,12 +11,12 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from events import verification
+from events.ingest.records import Intake, read_records
 from events.models import Agent, BreakerState, Degradation, Fact, MinuteSum, SettingsInForce
-from events.records import Intake, read_records
-from events.sent import Batch
-from events.store import store_facts
-from events.summing import COUNTERS, DIMENSIONS
+from events.otlp.sent import Batch
+from events.projections import verification
+from events.projections.summing import COUNTERS, DIMENSIONS
+from events.store.writes import store_facts
 from recovery_ops.rules.enums import State
 from tests.support import folds as fold
 from tests.support.examples import examples

@@ -26,7 +26,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from events import ingest, keys
+from events import keys
+from events.ingest import commits
 from events.models import AgentKey, Fact, Quarantine
 from tests.support.otlp import JSON, PROTOBUF, WHOLE_FAILURE, Door, protobuf, record, request
 from tests.support.otlp_server import served
@@ -186,7 +187,7 @@ def test_o12_o13_what_may_pass_is_503_and_to_be_tried_again_in_a_second(
 ) -> None:
     body = written(request(record()), encoding)
     with monkeypatch.context() as broken:
-        broken.setattr(ingest, "store_facts", lambda _: 1 // 0)
+        broken.setattr(commits, "store_facts", lambda _: 1 // 0)
         answer = client.send(body, content_type=encoding)
     assert (answer.status, answer.headers["retry-after"], answer.told().code) == (503, "1", 14)
     assert client.send(body, content_type=encoding).status == 200

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from django.db.models import Sum
 
-from events import reading
 from events.issues.models import FAILURE_MINUTES, FailureSum, InstanceFailureSum
-from events.sent import Encoding, Signal
+from events.otlp import reading
+from events.otlp.sent import Encoding, Signal
 from tests.support.concurrency import THREADS, at_once, engine
 from tests.support.otlp import RESOURCE, attributes
 from tests.support.spans import NOW_US, exception, failed, traces

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from events.cleaning import KEY_CHARS, VALUE_CHARS, Cleaner
+from events.ingest.cleaning import KEY_CHARS, VALUE_CHARS, Cleaner
 from recovery_ops.rules.policy.masking_rules import Masking, MaskRule
 
 TOKEN = "CUST-0123456789"

@@ -12,10 +12,10 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
-from events import otlp_json, otlp_protobuf
-from events.density import MOST_PARTS, MOST_RECORDS, MOST_SCOPES, UNCOUNTED_BYTES, check_members, check_parts
-from events.sent import Encoding, Malformed, Signal
-from events.spans import read_spans
+from events.otlp import json_requests, protobuf_requests
+from events.otlp.part_limits import MOST_PARTS, MOST_RECORDS, MOST_SCOPES, UNCOUNTED_BYTES, check_members, check_parts
+from events.otlp.sent import Encoding, Malformed, Signal
+from events.otlp.spans import read_spans
 
 pytestmark = pytest.mark.full  # each body is read in a process of its own, whose memory is measured
 LARGE = 2**26 - 1024
@@ -99,18 +99,18 @@ def test_a_small_body_of_nothing_but_records_is_refused_by_their_number() -> Non
     body = records(2 * (MOST_RECORDS + 1))
     check_parts(body, Signal.LOGS)
     with pytest.raises(Malformed, match=f"{MOST_RECORDS:,} records"):
-        otlp_protobuf.read_logs(body)
+        protobuf_requests.read_logs(body)
     with pytest.raises(Malformed, match=f"{MOST_RECORDS:,} records"):
         read_spans(body, Encoding.PROTOBUF)
     with pytest.raises(Malformed, match=f"{MOST_RECORDS:,} records"):
-        otlp_json.read_logs(objects(3 * (MOST_RECORDS + 1)))
+        json_requests.read_logs(objects(3 * (MOST_RECORDS + 1)))
 
 
 def test_json_records_of_several_scopes_count_together() -> None:
     half = b'{"logRecords":[' + b"{}," * (MOST_RECORDS // 2) + b"{}]}"
     for between in (b",", b']},{"scopeLogs":['):  # in one resource, and in two
         with pytest.raises(Malformed, match=f"{MOST_RECORDS:,} records"):
-            otlp_json.read_logs(b'{"resourceLogs":[{"scopeLogs":[' + half + between + half + b"]}]}")
+            json_requests.read_logs(b'{"resourceLogs":[{"scopeLogs":[' + half + between + half + b"]}]}")
 
 
 @pytest.mark.parametrize("one", [b"\x12\x00", b"\x12\x02\x12\x7f"])
@@ -121,11 +121,11 @@ def test_resources_and_scopes_are_refused_by_their_number_alike(one: bytes, is_i
     body = field(1, many) if is_inside else many.replace(b"\x12", b"\x0a")
     written = (b"{}" if one == b"\x12\x00" else b"7") + b","
     in_json = written * MOST_SCOPES + written[:-1]
-    for read in (lambda: otlp_protobuf.read_logs(body), lambda: read_spans(body, Encoding.PROTOBUF)):
+    for read in (lambda: protobuf_requests.read_logs(body), lambda: read_spans(body, Encoding.PROTOBUF)):
         with pytest.raises(Malformed, match=f"{MOST_SCOPES:,} resources or scopes"):
             read()
     with pytest.raises(Malformed, match=f"{MOST_SCOPES:,} resources or scopes"):
-        otlp_json.read_logs(
+        json_requests.read_logs(
             b'{"resourceLogs":[' + (b'{"scopeLogs":[' + in_json + b"]}" if is_inside else in_json) + b"]}"
         )
 
@@ -133,7 +133,7 @@ def test_resources_and_scopes_are_refused_by_their_number_alike(one: bytes, is_i
 def test_what_is_saved_of_a_broken_body_is_bounded_alike() -> None:
     body = in_request(b"\x12\x00" * (MOST_RECORDS + 1) + field(2, b"\x32\x7f"))
     with pytest.raises(Malformed, match=f"{MOST_RECORDS:,} records"):
-        otlp_protobuf.read_logs(body)
+        protobuf_requests.read_logs(body)
 
 
 def big_request(count: int = 20_000) -> ExportLogsServiceRequest:
@@ -152,7 +152,7 @@ def test_what_is_large_because_there_is_much_to_say_is_read() -> None:
     body = big_request().SerializeToString()
     assert len(body) > UNCOUNTED_BYTES
     check_parts(body, Signal.LOGS)
-    [batch] = otlp_protobuf.read_logs(body)
+    [batch] = protobuf_requests.read_logs(body)
     assert len(batch.records) == 20_000
     assert json.loads(json.dumps(batch.records[-1].attributes))["share"] == 0.5
 
@@ -162,7 +162,7 @@ def test_a_broken_record_of_a_large_request_spoils_itself_alone() -> None:
     broken = b"\x32\x7f" + whole[:10]  # an attribute that says it is longer than its record
     body = in_request(field(2, broken) + field(2, whole) * 20_000)
     check_parts(body, Signal.LOGS)
-    [batch] = otlp_protobuf.read_logs(body)
+    [batch] = protobuf_requests.read_logs(body)
     assert (len(batch.records), len(batch.unreadable)) == (20_000, 1)
 
 
@@ -198,7 +198,7 @@ def test_a_group_without_its_end_spoils_its_record_alone(group: bytes) -> None:
     whole = big_request().resource_logs[0].scope_logs[0].log_records[0].SerializeToString()
     body = in_request(field(2, group) + field(2, whole) * 20_000)
     check_parts(body, Signal.LOGS)
-    [batch] = otlp_protobuf.read_logs(body)
+    [batch] = protobuf_requests.read_logs(body)
     assert (len(batch.records), len(batch.unreadable)) == (20_000, 1)
 
 

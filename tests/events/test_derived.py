@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events.classification import keep_rules
 from events.derived import derive_from_spans
 from events.derived.same_model import is_other_model
+from events.ingest.classification import keep_rules
+from events.ingest.records import Row, read_records
 from events.models import Fact, MinuteSum, Quarantine
-from events.records import Row, read_records
-from events.sent import Encoding
-from events.spans import read_spans
+from events.otlp.sent import Encoding
+from events.otlp.spans import read_spans
 from recovery_ops.rules.policy.classification_rules import parse_classification
 from tests.support.otlp import JSON, Door, attributes, protobuf, record, request
 from tests.support.spans import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from events.ingest.records import Row
 from events.models import Fact
-from events.records import Row
 from recovery_ops.rules.enums import Category
 from tests.support.otlp import Door, request
 from tests.support.spans import CHAT, NOW_US, TRACE, exception, failed, logged, rows, span

@@ -7,8 +7,8 @@ import asyncio
 import httpx
 import pytest
 
-from events import disk
 from events.models import Fact
+from events.store import disk
 from recovery_ops.asgi import application
 from tests.support import otlp
 from tests.support.otlp import Door

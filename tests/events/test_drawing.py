@@ -12,7 +12,7 @@ from django.conf import settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events import drawing
+from events.charts import drawing
 from events.rows import MajoritySegment, Segment
 from events.wording import NOT_YET, bin_text, state_word
 from recovery_ops.rules.enums import State

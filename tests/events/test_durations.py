@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events.majority import majority
 from events.rows import Lanes, Segment
 from events.timelines.durations import TimeInState, time_in_state
+from events.timelines.majority import majority
 from events.timelines.states import times_table
 from recovery_ops.rules.enums import State
 

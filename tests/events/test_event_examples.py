@@ -12,7 +12,7 @@ import pytest
 from django.conf import settings
 
 from events import keys
-from events.ingest import writer
+from events.ingest.commits import writer
 from events.models import Fact, Tally
 from recovery_ops.wire import names
 from recovery_ops.wire.catalogue import NEED_HEARTBEATS, SILENCE_S

@@ -15,12 +15,12 @@ from events.failures.ever import read_with_ever
 from events.failures.grouping import AS_SENT
 from events.failures.met import reach_of, runs_met
 from events.failures.sums import counts_in, instances_in, kinds_of, newest_failures, totals_in
+from events.ingest.records import read_records
 from events.issues.fold import Variant
 from events.models import Agent
 from events.moments import from_us
-from events.records import read_records
-from events.sent import Batch
-from events.store import store_facts
+from events.otlp.sent import Batch
+from events.store.writes import store_facts
 from recovery_ops.rules.enums import Category
 from tests.support.examples import examples
 from tests.support.folds import NOW, NOW_US, Told, clear, failure

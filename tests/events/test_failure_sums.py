@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from django.db import transaction
 
+from events.ingest.records import read_records
 from events.issues.anew import sum_failures_anew
 from events.issues.fold import Variant
 from events.issues.models import FAILURE_MINUTES, FailureSum, InstanceFailureSum
 from events.models import Fact
-from events.records import read_records
-from events.sent import Batch
-from events.store import store_facts
+from events.otlp.sent import Batch
+from events.store.writes import store_facts
 from recovery_ops.rules.enums import Category
 from tests.support.folds import NOW_US, Told, check, failure
 from tests.support.spans import exception, failed

@@ -15,10 +15,9 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from events import verification
 from events.deployments.models import ServiceVersion
+from events.ingest.records import read_records
 from events.issues.models import FailureKind, FailureSum, InstanceFailureSum
-from events.lanes_anew import sum_lanes_anew
 from events.models import (
     Agent,
     BreakerState,
@@ -29,10 +28,11 @@ from events.models import (
     SettingsInForce,
     SpanSum,
 )
-from events.records import read_records
-from events.sent import Batch, Sent
-from events.store import store_facts
-from events.summing import COUNTERS
+from events.otlp.sent import Batch, Sent
+from events.projections import verification
+from events.projections.lanes_anew import sum_lanes_anew
+from events.projections.summing import COUNTERS
+from events.store.writes import store_facts
 from recovery_ops.rules import events as facts
 from recovery_ops.rules.enums import Category, DelaySource, State, StopReason, Trigger
 from recovery_ops.rules.events import Event as AnyFact

@@ -12,11 +12,11 @@ import pytest
 from django.db import connection
 
 from events import keys
-from events.cardinality import known_names
-from events.ingest import writer
-from events.masking import forget_masking, keep_masking
+from events.ingest.cardinality import known_names
+from events.ingest.commits import writer
+from events.ingest.masking import forget_masking, keep_masking
+from events.ingest.reporters import reporters
 from events.models import Fact, HiddenTexts, Quarantine
-from events.reporters import reporters
 from recovery_ops.rules.policy.masking_rules import Masking, parse_masking
 from tests.support.otlp import JSON, PROTOBUF, RESOURCE, Door, attributes, protobuf, record, request
 
@@ -139,7 +139,7 @@ def test_another_environment_hides_nothing_by_it(door: Door) -> None:
 
 
 def test_what_is_replayed_from_the_quarantine_is_masked_by_the_rules_of_today(door: Door) -> None:
-    from events.quarantine import replay
+    from events.ingest.quarantine import replay
 
     keep_masking("dev", section({}))
     spoilt = request(record(given={f"t{number}": "x" for number in range(1100)} | {"k": TOKENS[0]}))

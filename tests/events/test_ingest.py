@@ -12,14 +12,14 @@ import pytest
 from django.db import DataError, IntegrityError, OperationalError, connection
 from django.db.models import Sum
 
-from events import ingest, quarantine
 from events.derived.marks import Mark, Place
-from events.ingest import Busy, Writer
+from events.ingest import commits, quarantine
+from events.ingest.commits import Busy, Writer
+from events.ingest.records import Intake, Row, read_records
 from events.models import Fact, MinuteSum, Quarantine
-from events.records import Intake, Row, read_records
-from events.refused import KEPT_EACH, Refused
-from events.sent import Batch, Sent
-from events.store import store_facts
+from events.otlp.refused import KEPT_EACH, Refused
+from events.otlp.sent import Batch, Sent
+from events.store.writes import store_facts
 from tests.support.processes import eventually
 
 NOW_US = 1_795_000_000_000_000
@@ -48,7 +48,7 @@ class Gate:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sizes: list[int] = []
         self.opened = threading.Event()
-        monkeypatch.setattr(ingest, "store_facts", self._wait_and_store)
+        monkeypatch.setattr(commits, "store_facts", self._wait_and_store)
 
     def _wait_and_store(self, rows: list[Row]) -> int:
         self.sizes.append(len(rows))
@@ -105,7 +105,7 @@ def test_all_that_wait_share_a_transaction(writer: Writer, monkeypatch: pytest.M
 
 
 def test_a_group_has_an_end(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest, "GROUP_ROWS", 4)
+    monkeypatch.setattr(commits, "GROUP_ROWS", 4)
     gate = Gate(monkeypatch)
     futures = [writer.submit(intake(1))]
     eventually(lambda: gate.sizes == [1])
@@ -118,14 +118,14 @@ def test_a_group_has_an_end(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> 
 
 def patient(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let a group wait for longer than any test may take; the sizes of what is then stored."""
-    monkeypatch.setattr(ingest, "GATHER_S", 60.0)
+    monkeypatch.setattr(commits, "GATHER_S", 60.0)
     gate = Gate(monkeypatch)
     gate.opened.set()
     return gate.sizes
 
 
 def test_a_small_group_waits_for_what_is_being_read(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest, "GATHER_ROWS", 2)
+    monkeypatch.setattr(commits, "GATHER_ROWS", 2)
     sizes = patient(monkeypatch)
     with writer.expecting():
         first = writer.submit(intake(1))
@@ -143,7 +143,7 @@ def test_nobody_waits_where_nothing_is_being_read(writer: Writer, monkeypatch: p
 
 
 def test_a_large_group_waits_for_nobody(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest, "GATHER_ROWS", 3)
+    monkeypatch.setattr(commits, "GATHER_ROWS", 3)
     sizes = patient(monkeypatch)
     with writer.expecting():
         assert writer.submit(intake(1, 2, 3)).result(10) == []
@@ -163,7 +163,7 @@ def test_what_is_never_submitted_holds_nobody_up(writer: Writer, monkeypatch: py
 
 def test_what_is_remembered_of_spans_weighs_as_much_as_a_row(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request may hold tens of thousands of spans that went well, and not one fact."""
-    monkeypatch.setattr(ingest, "GROUP_ROWS", 4)
+    monkeypatch.setattr(commits, "GROUP_ROWS", 4)
     gate = Gate(monkeypatch)
     futures = [writer.submit(intake(1))]
     eventually(lambda: gate.sizes == [1])
@@ -213,7 +213,7 @@ def test_every_fault_of_data_is_told_from_the_worlds(
             raise kind("poison")
         return store_facts(rows)
 
-    monkeypatch.setattr(ingest, "store_facts", fail_on_one)
+    monkeypatch.setattr(commits, "store_facts", fail_on_one)
     assert len(writer.submit(intake(1000, 2000, 7000, 1)).result(10)) == 1
     assert Fact.objects.count() == 3
 
@@ -224,7 +224,7 @@ def test_a_fault_of_the_world_stores_nothing_and_says_busy(writer: Writer, monke
         raise OperationalError("disk I/O error")
 
     with monkeypatch.context() as broken:
-        broken.setattr(ingest, "store_facts", store_and_fail)
+        broken.setattr(commits, "store_facts", store_and_fail)
         with pytest.raises(Busy):
             writer.submit(intake(1)).result(10)
     assert Fact.objects.count() == 0
@@ -240,7 +240,7 @@ def test_what_is_set_aside_goes_with_what_is_stored_or_not_at_all(
             raise OperationalError("the server closed the connection")
 
     with monkeypatch.context() as broken:
-        broken.setattr(ingest, "set_aside", fail)
+        broken.setattr(commits, "set_aside", fail)
         with pytest.raises(Busy):
             writer.submit(poisoned(*range(10, 20))).result(10)
     assert (Fact.objects.count(), Quarantine.objects.count()) == (0, 0)
@@ -252,7 +252,7 @@ def test_what_waited_too_long_is_given_up(writer: Writer, monkeypatch: pytest.Mo
     gate = Gate(monkeypatch)
     first = writer.submit(intake(1))
     eventually(lambda: gate.sizes == [1])
-    monkeypatch.setattr(ingest, "WAIT_S", -1.0)
+    monkeypatch.setattr(commits, "WAIT_S", -1.0)
     late, cancelled = writer.submit(intake(2)), writer.submit(intake(3))
     assert cancelled.cancel()
     gate.opened.set()
@@ -308,7 +308,7 @@ def test_a_broken_connection_is_replaced(writer: Writer) -> None:
         return store_facts(rows)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ingest, "store_facts", break_connection)
+        patch.setattr(commits, "store_facts", break_connection)
         with pytest.raises(Busy):
             writer.submit(intake(2)).result(10)
     assert writer.submit(intake(2)).result(10) == []

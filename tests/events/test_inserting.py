@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from django.db import connection, transaction
 
-from events import statements
+from events.ingest.records import Row
 from events.models import Fact
-from events.records import Row
+from events.store import statements
 from tests.support.store import failures, stored
 
 MORE_THAN_A_PART = 4_500

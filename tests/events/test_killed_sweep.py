@@ -14,11 +14,12 @@ from uuid import uuid4
 import pytest
 from django.db import transaction
 
-from events import partitions, retention, verification
+from events.ingest.records import Row
 from events.models import Fact
-from events.records import Row
-from events.retention import micros, sweep_facts
-from events.store import store_facts
+from events.projections import verification
+from events.store import partitions, retention
+from events.store.retention import micros, sweep_facts
+from events.store.writes import store_facts
 from tests.support import stores
 from tests.support.partitions import rows
 from tests.support.processes import ROOT, clean_environment

@@ -13,12 +13,12 @@ from django.db.utils import ConnectionHandler
 from pytest_django import DjangoDbBlocker
 
 from events.failures.asking import settled_number
+from events.ingest.records import read_records
+from events.ingest.reporters import reporters
 from events.models import Fact
-from events.records import read_records
-from events.reporters import reporters
-from events.retention import micros
-from events.sent import Batch, Sent
-from events.store import store_facts
+from events.otlp.sent import Batch, Sent
+from events.store.retention import micros
+from events.store.writes import store_facts
 from recovery_ops.control.dashboard.live_stream import Newest
 from recovery_ops.control.escalations.models import Escalation, EscalationNote
 from tests.support.rows import row

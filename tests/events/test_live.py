@@ -20,8 +20,8 @@ from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.test import Client
 
-from events.live import LiveDoor
-from events.pulse import Pulse, let_go
+from events.live.pulse import Pulse, let_go
+from events.live.stream import LiveDoor
 from recovery_ops.control.access.models import RoleGrant
 from recovery_ops.control.dashboard.live_stream import Newest, sees_of
 from recovery_ops.control.escalations.services.opening import open_escalations
@@ -293,7 +293,7 @@ def test_a_person_who_signs_out_meanwhile_is_let_go(
     from django.contrib.sessions.models import Session
 
     settings.HEARTBEAT_S = 0.01
-    monkeypatch.setattr("events.live.RECHECK_S", 0.0)
+    monkeypatch.setattr("events.live.stream.RECHECK_S", 0.0)
 
     async def follow() -> None:
         async with connected(LiveDoor(Pulse(facts.read, NEVER_S), sees_dev), signed_in) as browser:

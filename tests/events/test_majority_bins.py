@@ -8,8 +8,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events.majority import MOST_SEGMENTS, in_bins
 from events.rows import RANK, Fleet, MajoritySegment
+from events.timelines.majority import MOST_SEGMENTS, in_bins
 from events.timelines.states import breakers_band
 from events.wording import bin_text
 from recovery_ops.rules.enums import State

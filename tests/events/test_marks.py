@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events.stills import still_of
+from events.charts.stills import still_of
 from events.timelines import Chart, Kind, Mark
 from events.timelines.charts import compose, to_ms
 from events.timelines.marks import gathered, marks_band

@@ -9,8 +9,8 @@ from django.apps import apps
 from django.core.management import call_command
 from django.db import IntegrityError, connection, models
 
-from events import statements
 from events.models import Agent, AgentKey, BreakerState, Degradation, Fact, MinuteSum, Quarantine
+from events.store import statements
 
 UNBOUNDED = {
     *("Fact.attributes", "Agent.clamped", "Quarantine.content", "Quarantine.payload"),

@@ -9,12 +9,12 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from events import open_parents
+from events.derived import open_parents
+from events.derived.open_parents import OpenParent
+from events.derived.traces import LOCKS, settle
 from events.models import Fact, SpanMark
-from events.open_parents import OpenParent
-from events.retention import sweep_facts
-from events.store import store_facts
-from events.traces import LOCKS, settle
+from events.store.retention import sweep_facts
+from events.store.writes import store_facts
 from tests.support.otlp import Door
 from tests.support.spans import NOW_US, failed, span, traces
 from tests.support.stores import store_at

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
-from events.otlp import read_logs
-from events.otlp_protobuf import _NUMBER_HEAD, _UID_HEAD, _plain, _read_fresh, _read_pair
-from events.records import read_records
-from events.sent import DEEPEST, WRONG_ID, Batch, Encoding, Fault, Malformed, mended_id
+from events.ingest.records import read_records
+from events.otlp.encodings import read_logs
+from events.otlp.protobuf_requests import _NUMBER_HEAD, _UID_HEAD, _plain, _read_fresh, _read_pair
+from events.otlp.sent import DEEPEST, WRONG_ID, Batch, Encoding, Fault, Malformed, mended_id
 from tests.support.otlp import protobuf, record, request
 
 PAYLOADS = Path(__file__).parent.parent / "payloads" / "otlp"

@@ -16,9 +16,9 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events import views
-from events.pages import with_tag
-from events.window import LONGEST, PRESETS, Window, carried, window_in, window_of
+from events.pages.rendering import with_tag
+from events.pages.window import LONGEST, PRESETS, Window, carried, window_in, window_of
+from events.timelines import views
 from recovery_ops.rules.enums import Category, State
 from tests.support.stories import NOW, Story, counted, failed, heartbeat, moved
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from django.db import connection, connections, transaction
 
-from events import partitions, retention, statements, verification
+from events.ingest.records import Row
 from events.models import Fact
-from events.records import Row
-from events.retention import micros, sweep_facts
-from events.store import store_facts
+from events.projections import verification
+from events.store import partitions, retention, statements
+from events.store.retention import micros, sweep_facts
+from events.store.writes import store_facts
 from tests.support.partitions import rows
 from tests.support.stores import TODAY
 

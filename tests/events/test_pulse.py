@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from events.pulse import Pulse
+from events.live.pulse import Pulse
 
 T = TypeVar("T")
 
@@ -120,7 +120,7 @@ def test_a_read_that_fails_is_logged_once_and_the_followers_stay(caplog: pytest.
             number.value, number.trouble = 2, None
             return (await soon(anext(changes)))["fact"]
 
-    with caplog.at_level(logging.INFO, "events.pulse"):
+    with caplog.at_level(logging.INFO, "events.live.pulse"):
         assert asyncio.run(follow()) == 2
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     assert "the disk is away" in caplog.text

@@ -10,15 +10,16 @@ from django.db import DataError, transaction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events import ingest, quarantine, records, store
-from events.blotting import blot
+from events.ingest import commits, quarantine, records
+from events.ingest.quarantine import drop, replay, request_of_row
+from events.ingest.records import Row
+from events.ingest.reporters import reporters
 from events.models import Fact, MinuteSum, Quarantine, Tally
-from events.quarantine import drop, replay, request_of_row
-from events.reading import read_request
-from events.records import Row
-from events.refused import PAYLOAD_BYTES
-from events.reporters import reporters
-from events.sent import Encoding, Signal
+from events.otlp.reading import read_request
+from events.otlp.refused import PAYLOAD_BYTES
+from events.otlp.request_masking import blot
+from events.otlp.sent import Encoding, Signal
+from events.store import writes
 from tests.support.otlp import JSON, PROTOBUF, WHOLE_FAILURE, Door, new_uid, protobuf, record, request
 from tests.support.spans import failed, logged, traces
 
@@ -69,7 +70,7 @@ def test_a_record_that_could_not_even_be_read_is_replayed(
     body = protobuf(document) if encoding == PROTOBUF else json.dumps(document).encode()
     door.post(body, headers={"content-type": encoding})
     assert Fact.objects.count() == 0
-    monkeypatch.setattr("events.sent.DEEPEST", 60)
+    monkeypatch.setattr("events.otlp.sent.DEEPEST", 60)
     assert replay(Quarantine.objects.all(), now_us=NOW_US).stored == 1
     assert Fact.objects.select_related("agent").get().agent.service == "billing"
 
@@ -109,10 +110,10 @@ def test_what_the_database_refused_is_the_same_fact_after_the_fix(door: Door, mo
     def poisoned(rows: list[Row]) -> int:
         if any(row.uid == bytes.fromhex(uid.replace("-", "")) for row in rows):
             raise DataError(NO_SUCH_VALUE)
-        return store.store_facts(rows)
+        return writes.store_facts(rows)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ingest, "store_facts", poisoned)
+        patch.setattr(commits, "store_facts", poisoned)
         door.post(json=request(record(given=said, ago_s=300), record()))
     assert Fact.objects.count() == 1
     assert NO_SUCH_VALUE in Quarantine.objects.get().reason

@@ -18,14 +18,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from events import readers, receiver
-from events.bodies import BodyRefused, Room
-from events.cleaning import PLAIN, Cleaner
+from events.ingest.cleaning import PLAIN, Cleaner
+from events.ingest.records import Intake
 from events.models import Fact
-from events.readers import Asked, Readers
-from events.reading import read_log_records
-from events.records import Intake
-from events.sent import Encoding
+from events.otlp import readers, receiver
+from events.otlp.bodies import BodyRefused, Room
+from events.otlp.readers import Asked, Readers
+from events.otlp.reading import read_log_records
+from events.otlp.sent import Encoding
 from recovery_ops.rules.policy.masking_rules import Masking, MaskRule
 from tests.support.otlp import Door, protobuf, record, request, value
 from tests.support.processes import PATIENCE_S, clean_environment, eventually
@@ -199,7 +199,7 @@ def pid_of(beside: Readers) -> int:
     """Of the one process that this one has for reading."""
     listed = Path(f"/proc/{os.getpid()}/task").glob("*/children")
     pids = [int(pid) for path in listed for pid in path.read_text().split()]
-    [found] = [pid for pid in pids if b"events.reader" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    [found] = [pid for pid in pids if b"events.otlp.reader" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     return found
 
 
@@ -246,7 +246,7 @@ def test_a_process_without_work_ends(beside: Readers, monkeypatch: pytest.Monkey
 _LEFT = """
 import os, sys
 import django; django.setup()
-from events.readers import Readers
+from events.otlp.readers import Readers
 readers = Readers(2, is_allowed=True)
 readers.start()
 assert readers.ready.wait(60)

@@ -25,11 +25,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
 )
 
-from events import bodies, ingest, keys, receiver
+from events import keys
+from events.ingest import commits
+from events.ingest.records import read_records
+from events.ingest.trouble import TroubleLog
 from events.models import Fact, Quarantine
-from events.records import read_records
-from events.sent import Batch, Sent
-from events.trouble import TroubleLog
+from events.otlp import bodies, receiver
+from events.otlp.sent import Batch, Sent
 from tests.support.otlp import JSON, PROTOBUF, WHOLE_FAILURE, Door, protobuf, record, request
 from tests.support.sentences import left_out
 
@@ -252,12 +254,12 @@ def test_what_waits_to_be_stored_sheds_before_the_body_is_read(
     assert door.post(small()).status_code == 200
     rows = [Sent("failure_classified", 10**18 + number, 0, 13, "", {}, "", "") for number in range(3)]
     waiting = [read_records([Batch({}, "t", [row])], "dev", 10**15) for row in rows]
-    monkeypatch.setattr(ingest, "GROUP_ROWS", 1)
-    monkeypatch.setattr(ingest, most, 2)
+    monkeypatch.setattr(commits, "GROUP_ROWS", 1)
+    monkeypatch.setattr(commits, most, 2)
     holder = connections.create_connection("default")
     with holder.cursor() as cursor:
         cursor.execute("BEGIN IMMEDIATE")
-        futures = [ingest.writer.submit(one) for one in waiting]
+        futures = [commits.writer.submit(one) for one in waiting]
         answer = door.post(pieces())
         cursor.execute("ROLLBACK")
     holder.close()
@@ -296,13 +298,13 @@ def test_a_fault_that_may_pass_is_503_and_logged_once(
     def fail(*_: object) -> int:
         raise fault
 
-    monkeypatch.setattr(ingest, "_troubles", TroubleLog(ingest.logger))
+    monkeypatch.setattr(commits, "_troubles", TroubleLog(commits.logger))
     with monkeypatch.context() as broken:
-        broken.setattr(ingest, "store_facts", fail)
+        broken.setattr(commits, "store_facts", fail)
         answers = [door.post(small()) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [503] * 3
     assert {answer.headers["retry-after"] for answer in answers} == {"1"}
-    assert [entry.exc_info is not None for entry in caplog.records if entry.name == "events.ingest"] == [True]
+    assert [entry.exc_info is not None for entry in caplog.records if entry.name == "events.ingest.commits"] == [True]
     assert door.post(small()).status_code == 200
 
 
@@ -367,13 +369,13 @@ def test_what_traces_and_metrics_do_not_say_is_honestly_not_kept(door: Door) -> 
 
 def test_nobody_waits_for_metrics_which_are_never_stored(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     expected: list[str] = []
-    expecting = ingest.Writer.expecting
+    expecting = commits.Writer.expecting
 
-    def noted(writer: ingest.Writer) -> AbstractContextManager[None]:
+    def noted(writer: commits.Writer) -> AbstractContextManager[None]:
         expected.append("one")
         return expecting(writer)
 
-    monkeypatch.setattr(ingest.Writer, "expecting", noted)
+    monkeypatch.setattr(commits.Writer, "expecting", noted)
     assert door.post(points(), path="/v1/metrics").status_code == 200
     assert expected == []
     assert door.post(protobuf(request(record()))).status_code == 200

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from events import reading
 from events.models import Fact
-from events.sent import Encoding, Signal
+from events.otlp import reading
+from events.otlp.sent import Encoding, Signal
 from tests.support.otlp import RESOURCE, attributes
 from tests.support.spans import NOW_US
 from tests.support.traces import store

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from events.records import OLDEST_US, Intake, Row, read_records
-from events.remarks import Remark
-from events.sent import Batch, Sent
+from events.ingest.records import OLDEST_US, Intake, Row, read_records
+from events.otlp.remarks import Remark
+from events.otlp.sent import Batch, Sent
 from recovery_ops.rules.events import ALL_EVENTS
 from recovery_ops.wire import names
 from tests.support.records import NOW_US, POISON

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from django.test.utils import CaptureQueriesContext
 
-from events import quarantine
-from events.cleaning import Cleaner, cleaner_for
+from events.ingest import quarantine
+from events.ingest.cleaning import Cleaner, cleaner_for
+from events.ingest.quarantine import lines_of, prepare, set_aside
+from events.ingest.records import Intake
 from events.models import Fact, Quarantine
-from events.quarantine import lines_of, prepare, set_aside
-from events.reading import read_request
-from events.records import Intake
-from events.refused import BEGINNING_BYTES, KEPT_BYTES, KEPT_EACH, PAYLOAD_BYTES
-from events.sent import Encoding, Signal
-from events.stated import alike, text_of
+from events.otlp.reading import read_request
+from events.otlp.refused import BEGINNING_BYTES, KEPT_BYTES, KEPT_EACH, PAYLOAD_BYTES
+from events.otlp.sent import Encoding, Signal
+from events.projections.stated import alike, text_of
 from recovery_ops.rules.policy.masking_rules import parse_masking
 from tests.support.otlp import JSON, Door, attributes, protobuf, record, request
 from tests.support.sentences import left_out
@@ -122,7 +122,7 @@ def test_a_resource_is_read_once_for_all_its_scopes_and_not_at_all_for_empty_one
             {"resourceLogs": [{"resource": {"attributes": attributes({"service.name": "s"})}, "scopeLogs": parts}]}
         ).encode()
 
-    monkeypatch.setattr("events.reading.cleaner_of", lambda _: Watching())
+    monkeypatch.setattr("events.otlp.reading.cleaner_of", lambda _: Watching())
     assert len(read(scopes(*"abc", holds=True)).rows) == 3
     assert len(seen) == 1
     assert not read(scopes(*"abc", holds=False)).rows
@@ -177,7 +177,7 @@ HIDING = parse_masking({"attributes": ["exception.message"]}, "masking", [])
 def test_what_is_hidden_of_an_exception_is_hidden_of_the_failure_that_it_tells(
     encoding: Encoding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("events.reading.cleaner_of", lambda _: cleaner_for(HIDING))
+    monkeypatch.setattr("events.otlp.reading.cleaner_of", lambda _: cleaner_for(HIDING))
     log = logged("ValueError", "customer secretname lost", timeUnixNano=str(NOW_US * 1000))
     told = read(as_sent(request(log), encoding), encoding)
     document = traces(failed(given={"gen_ai.tool.name": "a"}, raised=[exception("ValueError", "secretname lost")]))
@@ -190,7 +190,7 @@ def test_what_is_hidden_of_an_exception_is_hidden_of_the_failure_that_it_tells(
 
 def test_both_encodings_tell_the_same_failure_of_a_logged_exception(monkeypatch: pytest.MonkeyPatch) -> None:
     for cleaner in (cleaner_for(HIDING), cleaner_for(parse_masking(None, "masking", []))):
-        monkeypatch.setattr("events.reading.cleaner_of", lambda _, kept=cleaner: kept)
+        monkeypatch.setattr("events.otlp.reading.cleaner_of", lambda _, kept=cleaner: kept)
         log = logged("ValueError", "529 overloaded_error", timeUnixNano=str(NOW_US * 1000))
         log["attributes"].append({"key": "gen_ai.tool.name", "value": {"doubleValue": "NaN"}})
         both = [read(as_sent(request(log), encoding), encoding).rows for encoding in Encoding]

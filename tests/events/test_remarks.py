@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from events.models import Fact, Tally
-from events.remarks import MOST_TEXTS, Remark, Remarks, remark
+from events.otlp.remarks import MOST_TEXTS, Remark, Remarks, remark
 from tests.support.otlp import WHOLE_FAILURE, Door, attributes, record, request
 from tests.support.spans import CHAT, TRACE, failed, span, traces
 from tests.support.told import untold

@@ -13,8 +13,10 @@ from django.db import connection, models, transaction
 from django.db.models import Sum
 from django.test.utils import CaptureQueriesContext
 
-from events import retention, tasks, verification
+from events import tasks
 from events.deployments.models import ServiceVersion
+from events.derived.open_parents import OpenParent
+from events.ingest.records import read_records
 from events.issues.models import FAILURE_MINUTES, FailureKind, FailureSum, InstanceFailureSum
 from events.models import (
     LANE_MINUTES,
@@ -29,13 +31,13 @@ from events.models import (
     SpanMark,
     SpanSum,
 )
-from events.open_parents import OpenParent
-from events.records import read_records
-from events.retention import KEEP, micros, sweep_facts
+from events.otlp.sent import Batch, Sent
+from events.projections import verification
+from events.projections.sum_views import VIEWS
 from events.runs.models import Run, RunFailure
-from events.sent import Batch, Sent
-from events.store import store_facts
-from events.sum_views import VIEWS
+from events.store import retention
+from events.store.retention import KEEP, micros, sweep_facts
+from events.store.writes import store_facts
 from events.tasks import sweep
 from recovery_ops.rules.events import CallsCounted, Record
 from recovery_ops.wire import encode, names

@@ -18,10 +18,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from events import keys, receiver
-from events.cardinality import known_names
+from events import keys
+from events.ingest.cardinality import known_names
+from events.ingest.reporters import reporters
 from events.models import Agent, AgentKey, Fact
-from events.reporters import reporters
+from events.otlp import receiver
 from events.runs.fold import RunFold
 from recovery_ops.wire import names
 from tests.support.examples import examples

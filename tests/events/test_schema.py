@@ -11,8 +11,8 @@ import pytest
 from django.apps import apps
 from django.core.management import call_command
 
-from events.migration_operations import CreateModels
-from events.schema import OtherSchema, SchemaStamp, check_schema, fingerprint, stamp_schema
+from events.store.migration_operations import CreateModels
+from events.store.schema import OtherSchema, SchemaStamp, check_schema, fingerprint, stamp_schema
 from recovery_ops.control.management.commands.initial_migrations import initial_migrations
 from tests.support.processes import ROOT, clean_environment, copy_migrated_sqlite
 

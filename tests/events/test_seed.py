@@ -9,9 +9,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from events import verification
 from events.keys import create_key
 from events.models import Agent, BreakerState, Fact, SpanSum
+from events.projections import verification
 from events.seeding import Plan, seed
 from recovery_ops.control.core import audit_log as audit
 from recovery_ops.control.escalations.durations import is_by_person

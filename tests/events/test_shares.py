@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from events.charts.stills import still_of
 from events.queries import sums_per_bin
 from events.rows import Bins, Transition
-from events.stills import still_of
 from events.timelines.charts import compose
 from events.timelines.counts import blocked_band
 from events.timelines.shares import ILL, LOST, WELL, Shares, probes_table, shares_band

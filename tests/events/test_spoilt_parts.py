@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from events import otlp_json
-from events.density import UNCOUNTED_BYTES, check_parts
-from events.otlp import count_data_points, read_logs
-from events.sent import Encoding, Malformed, Signal, Unreadable
-from events.spans import read_spans
+from events.otlp import json_requests
+from events.otlp.encodings import count_data_points, read_logs
+from events.otlp.part_limits import UNCOUNTED_BYTES, check_parts
+from events.otlp.sent import Encoding, Malformed, Signal, Unreadable
+from events.otlp.spans import read_spans
 from tests.support.otlp import protobuf, record, request
 from tests.support.sentences import left_out
 
@@ -36,7 +36,7 @@ def found_in(signal: Signal, body: bytes, encoding: Encoding) -> tuple[set[objec
 
 def as_spans(body: str) -> str:
     """The JSON of log records as that of spans: both have attributes."""
-    for ours, theirs in zip(otlp_json.LOGS, otlp_json.SPANS, strict=True):
+    for ours, theirs in zip(json_requests.LOGS, json_requests.SPANS, strict=True):
         body = body.replace(f'"{ours}"', f'"{theirs}"')
     return body
 
@@ -131,7 +131,7 @@ def test_where_every_record_is_spoilt_each_is_set_aside_in_either_encoding(signa
         assert (count, len(unreadable)) == (0, 2)
 
 
-@pytest.mark.parametrize("name", otlp_json.LOGS)
+@pytest.mark.parametrize("name", json_requests.LOGS)
 @pytest.mark.parametrize("signal", [Signal.LOGS, Signal.TRACES])
 def test_in_json_a_list_that_is_written_in_two_parts_is_one_list(name: str, signal: Signal) -> None:
     """A parser keeps the last of two members of one name, and the first would be acknowledged and lost."""
@@ -160,7 +160,7 @@ def test_in_json_a_second_part_that_is_no_list_costs_the_first_nothing(rest: str
 @pytest.mark.parametrize("signal", [Signal.LOGS, Signal.TRACES])
 def test_in_json_what_is_spelt_as_elsewhere_or_before_is_set_aside(signal: Signal) -> None:
     """Unknown names are to be ignored, but these hold all that was sent."""
-    names = otlp_json.LOGS if signal is Signal.LOGS else otlp_json.SPANS
+    names = json_requests.LOGS if signal is Signal.LOGS else json_requests.SPANS
     for name, odd in (
         (names.scopes, "scope_logs" if signal is Signal.LOGS else "scope_spans"),
         (names.scopes, "instrumentationLibraryLogs" if signal is Signal.LOGS else "instrumentationLibrarySpans"),

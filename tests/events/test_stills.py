@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from events.stills import still_of
+from events.charts.stills import still_of
 from events.timelines import instance_lanes
 from events.timelines.charts import compose
 from events.timelines.counts import blocked_band, failures_band

@@ -10,11 +10,11 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from events.ingest.records import Row, read_records
 from events.models import Agent, BreakerState, Fact, MinuteSum, Quarantine, SpanSum
-from events.records import Row, read_records
-from events.sent import Batch, Sent
-from events.store import store_facts
-from events.verification import differences, refold
+from events.otlp.sent import Batch, Sent
+from events.projections.verification import differences, refold
+from events.store.writes import store_facts
 from tests.support.isolated import rolled_back
 from tests.support.otlp import Door, new_uid, protobuf, record, request
 from tests.support.records import NOW_US, POISON

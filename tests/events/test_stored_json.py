@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from events.models import Fact
 from events.queries.readings import text_of
-from events.stored_json import StoredJSON, text_at
+from events.store.stored_json import StoredJSON, text_at
 from recovery_ops.rules.events import FailureClassified
 from recovery_ops.wire import names
 from tests.support import any_events

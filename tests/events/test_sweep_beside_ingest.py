@@ -11,11 +11,12 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from events import cardinality, retention
-from events.cardinality import give_way
+from events.derived.open_parents import OpenParent
+from events.ingest import cardinality
+from events.ingest.cardinality import give_way
 from events.models import Agent, Fact, KnownName, MinuteSum, Quarantine, SpanMark
-from events.open_parents import OpenParent
-from events.retention import micros, sweep_facts
+from events.store import retention
+from events.store.retention import micros, sweep_facts
 from tests.support.otlp import Door, record, request
 
 STEP = 10

@@ -9,10 +9,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from events.majority import majority, worst_first
+from events.charts.stills import still_of
 from events.moments import to_us
 from events.rows import WORST_FIRST, MajoritySegment, Presence
-from events.stills import still_of
 from events.timelines import (
     Chart,
     Choice,
@@ -22,6 +21,7 @@ from events.timelines import (
 )
 from events.timelines.choosing import BANDS
 from events.timelines.cursor import as_json, tracks_of, values_at
+from events.timelines.majority import majority, worst_first
 from events.wording import NOT_YET, state_word
 from recovery_ops.rules.enums import State
 from tests.support.sentences import left_out

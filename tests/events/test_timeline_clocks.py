@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import pytest
 from django.utils import timezone
 
-from events import drawing
+from events.charts import drawing
 from events.rows import Bins
 from events.timelines import (
     failure_bars,

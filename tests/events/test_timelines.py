@@ -16,8 +16,7 @@ from django.conf import settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events.majority import majority
-from events.stills import still_of
+from events.charts.stills import still_of
 from events.timelines import (
     Bar,
     Chart,
@@ -32,6 +31,7 @@ from events.timelines import (
 from events.timelines.charts import to_ms
 from events.timelines.counts import heat_step
 from events.timelines.fallbacks import reduced_spans
+from events.timelines.majority import majority
 from events.timelines.states import AUTO
 from events.wording import NOT_YET, span_text, state_text
 from recovery_ops.rules.enums import State

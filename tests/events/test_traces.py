@@ -14,16 +14,16 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import events.traces
-from events import reading
-from events.ingest import writer
+import events.derived.traces
+from events.derived.open_parents import OpenParent
+from events.derived.traces import settle
+from events.ingest.commits import writer
+from events.ingest.reporters import reporters
 from events.models import Fact, SpanMark
-from events.open_parents import OpenParent
-from events.reporters import reporters
-from events.retention import sweep_facts
-from events.sent import Encoding, Signal
-from events.store import store_facts
-from events.traces import settle
+from events.otlp import reading
+from events.otlp.sent import Encoding, Signal
+from events.store.retention import sweep_facts
+from events.store.writes import store_facts
 from tests.support.examples import examples
 from tests.support.otlp import Door, attributes, request
 from tests.support.spans import CHAT, NOW_US, TRACE, exception, failed, logged, rows, span, traces
@@ -298,7 +298,7 @@ def test_requests_of_one_group_tell_what_they_tell_one_by_one(engine: str) -> No
 def test_a_span_of_more_than_are_remembered_of_its_trace_is_told_by_itself(
     engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events.traces, "MARKS_MOST", 20)
+    monkeypatch.setattr(events.derived.traces, "MARKS_MOST", 20)
     parent, below, then = outlived()
     others = [{**failed("other"), "spanId": f"{2**60 + number:016x}"} for number in range(1, 26)]
     for order in itertools.permutations([[below], others, [then], [parent]]):
@@ -329,8 +329,8 @@ def test_what_another_process_decides_about_a_trace_meanwhile_is_not_forgotten(
 
     with store_at(migrated_postgres_url):
         deliver(parent)
-        lock = events.traces._lock
-        monkeypatch.setattr(events.traces, "_lock", lock_late)
+        lock = events.derived.traces._lock
+        monkeypatch.setattr(events.derived.traces, "_lock", lock_late)
         deliver(then)
         assert failures() == [below["spanId"]]
         then["endTimeUnixNano"] = str(int(below["endTimeUnixNano"]) + 1)
@@ -445,7 +445,7 @@ def test_an_exception_that_is_logged_beside_a_child_that_failed_otherwise_is_a_f
 def test_what_is_logged_in_a_span_that_lasts_is_remembered_up_to_a_most_and_told_all_the_same(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events.traces, "ERRORS_MOST", 3)
+    monkeypatch.setattr(events.derived.traces, "ERRORS_MOST", 3)
     for number in range(6):
         at_ns = NOW_US * 1000 - (10 - number) * 10**9
         log = logged(traceId=TRACE, spanId="eee19b7ec3c1b174", timeUnixNano=str(at_ns))

@@ -8,8 +8,8 @@ import pytest
 
 from events.derived.evidence import signal_of
 from events.derived.naming import provider_of
+from events.ingest.records import Row
 from events.models import Fact
-from events.records import Row
 from recovery_ops.rules.classification.classify import classify
 from tests.support.otlp import Door, attributes, record, request
 from tests.support.spans import CHAT, NOW_US, exception, failed, logged, rows, span

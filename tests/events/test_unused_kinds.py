@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from django.db import connections, transaction
 
-from events import verification
 from events.issues.kinds import delete_unused_kinds
 from events.issues.models import FailureKind, FailureSum, InstanceFailureSum
-from events.retention import USUAL, micros, sweep_facts
+from events.projections import verification
 from events.runs.models import RunFailure
-from events.store import store_facts
+from events.store.retention import USUAL, micros, sweep_facts
+from events.store.writes import store_facts
 from tests.support.concurrency import THREADS, at_once, engine
 from tests.support.partitions import rows
 from tests.support.stores import TODAY

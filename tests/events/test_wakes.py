@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from events import wakes
+from events.live import wakes
 from tests.support.actions import trip
 from tests.support.engines import engine
 from tests.support.processes import eventually

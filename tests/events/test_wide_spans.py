@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from events.derived import derive_from_spans
 from events.derived.evidence import read_of
 from events.derived.readings import TEXT_CHARS, Attributes
-from events.sent import Sent, SentSpan, SpanBatch, SpanEvent
+from events.otlp.sent import Sent, SentSpan, SpanBatch, SpanEvent
 from recovery_ops.rules.events import FailureClassified
 from recovery_ops.wire import names
 from recovery_ops.wire import otel_names as foreign

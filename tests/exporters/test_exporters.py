@@ -16,12 +16,13 @@ import httpx
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from events import keys, otlp, receiver
-from events.bodies import Receive
-from events.ingest import writer
+from events import keys
+from events.ingest.commits import writer
 from events.models import Agent, Fact, MinuteSum
-from events.receiver import Scope, Send
-from events.sent import Encoding
+from events.otlp import encodings, receiver
+from events.otlp.bodies import Receive
+from events.otlp.receiver import Scope, Send
+from events.otlp.sent import Encoding
 from tests.exporters import environments
 from tests.support.otlp import JSON, PROTOBUF, protobuf, record
 from tests.support.otlp_server import served
@@ -76,7 +77,7 @@ class Faltering:
             while (await receive())["type"] != "http.disconnect":
                 pass
             return
-        body = otlp.status(Encoding.JSON, 503, "not now")
+        body = encodings.status(Encoding.JSON, 503, "not now")
         headers = [(b"content-type", JSON.encode()), (b"retry-after", b"1")]
         await send({"type": "http.response.start", "status": 503, "headers": headers})
         await send({"type": "http.response.body", "body": body})

@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from events import keys, receiver
-from events.bodies import Receive
-from events.ingest import writer
+from events import keys
+from events.ingest.commits import writer
 from events.models import Fact
-from events.receiver import Scope, Send
+from events.otlp import receiver
+from events.otlp.bodies import Receive
+from events.otlp.receiver import Scope, Send
 from recovery_ops.rules import events as facts
 from recovery_ops.rules.enums import Category, DelaySource, Evidence, RunStatus, State, Trigger
 from recovery_ops.rules.events import Instance, Record

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from events.derived import derive_from_spans
-from events.otlp import count_data_points, read_logs
-from events.records import read_records
-from events.sent import Encoding, Malformed
-from events.spans import read_spans
+from events.ingest.records import read_records
+from events.otlp.encodings import count_data_points, read_logs
+from events.otlp.sent import Encoding, Malformed
+from events.otlp.spans import read_spans
 from recovery_ops.control.desired_state.opamp import messages
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.policy.classification_rules import parse_classification

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.derived import derive_from_spans
-from events.sent import Encoding
-from events.spans import read_spans
+from events.otlp.sent import Encoding
+from events.otlp.spans import read_spans
 from recovery_ops.control.desired_state.opamp import messages
 from tests.fuzz.seeds import SEEDS
 from tests.fuzz.targets import TARGETS, WORDS

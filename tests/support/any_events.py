@@ -13,10 +13,10 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from django.db import transaction
 
-from events import reading
-from events.sent import Encoding, Signal
-from events.store import store_facts
-from events.traces import settle
+from events.derived.traces import settle
+from events.otlp import reading
+from events.otlp.sent import Encoding, Signal
+from events.store.writes import store_facts
 from recovery_ops.rules.events import Event, Record
 from recovery_ops.wire import encode, names
 from tests.support import otlp

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from events.capacity.detection import look_back
 from events.capacity.reach import read_reach
-from events.cardinality import Kind
+from events.ingest.cardinality import Kind
 from events.models import Agent, KnownName
 from events.moments import to_us
 from events.recoveries.summing import sum_days

@@ -34,7 +34,7 @@ def template_key() -> str:
     for pattern in (
         "events/migrations/0*.py",
         "recovery_ops/control/migrations/0*.py",
-        "events/migration_operations.py",
+        "events/store/migration_operations.py",
     ):
         for path in sorted(ROOT.glob(pattern)):
             digest.update(path.read_bytes())

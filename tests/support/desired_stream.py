@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import uvicorn
 
-from events.pulse import Pulse
+from events.live.pulse import Pulse
 from recovery_ops.control.desired_state.stream import Board, DesiredDoor
 from recovery_ops.runtime.config.server_sent_events import Message, Messages
 from tests.support.processes import eventually

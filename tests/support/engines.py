@@ -8,9 +8,9 @@ import pytest
 from pytest_django import DjangoDbBlocker
 
 from events import keys
-from events.cardinality import known_names
-from events.ingest import writer
-from events.reporters import reporters
+from events.ingest.cardinality import known_names
+from events.ingest.commits import writer
+from events.ingest.reporters import reporters
 from tests.support.stores import store_at
 
 

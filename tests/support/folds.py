@@ -9,7 +9,6 @@ from typing import Any
 from django.db import connection
 from hypothesis import strategies as st
 
-from events import verification
 from events.deployments.models import ServiceVersion
 from events.issues.models import FailureKind, FailureSum, InstanceFailureSum
 from events.models import (
@@ -23,9 +22,10 @@ from events.models import (
     SettingsInForce,
     SpanSum,
 )
-from events.partitions import is_partitioned
+from events.otlp.sent import Sent
+from events.projections import verification
 from events.runs.models import Run, RunFailure
-from events.sent import Sent
+from events.store.partitions import is_partitioned
 from recovery_ops.rules import events as facts
 from recovery_ops.rules.enums import Category, DelaySource, Evidence, RunStatus, State, StopReason, Trigger
 from recovery_ops.rules.events import Event as AnyFact

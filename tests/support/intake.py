@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from events import records
-from events.cardinality import known_names
-from events.quarantine import set_aside
-from events.records import read_records
-from events.sent import Batch, Encoding, Sent
+from events.ingest import records
+from events.ingest.cardinality import known_names
+from events.ingest.quarantine import set_aside
+from events.ingest.records import read_records
+from events.otlp.sent import Batch, Encoding, Sent
 
 NOW_US = 1_795_000_000_000_000
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from events.live import LiveDoor
+from events.live.stream import LiveDoor
 
 
 class Browser:

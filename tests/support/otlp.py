@@ -15,7 +15,7 @@ import httpx
 from google.protobuf import json_format  # type: ignore[import-untyped]  # protobuf ships no types
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from events import receiver
+from events.otlp import receiver
 
 JSON = "application/json"
 PROTOBUF = "application/x-protobuf"

@@ -10,7 +10,7 @@ from typing import Any
 
 import uvicorn
 
-from events import receiver
+from events.otlp import receiver
 from tests.support.processes import ROOT, Running, eventually
 
 

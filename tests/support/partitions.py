@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from events.records import Row, read_records
-from events.retention import micros
-from events.sent import Batch, Sent
+from events.ingest.records import Row, read_records
+from events.otlp.sent import Batch, Sent
+from events.store.retention import micros
 from tests.support.stores import TODAY
 
 

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from django.db import transaction
 
-from events.records import read_records
-from events.sent import Batch, Sent
-from events.store import store_facts
+from events.ingest.records import read_records
+from events.otlp.sent import Batch, Sent
+from events.store.writes import store_facts
 from recovery_ops.rules.desired_state import Desired
 from recovery_ops.rules.events import Event, Record
 from recovery_ops.rules.policy.model import parse_policy

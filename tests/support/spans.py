@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from events.derived import derive_from_spans
-from events.records import Intake, Row, read_records
-from events.sent import Encoding
-from events.spans import read_spans
+from events.ingest.records import Intake, Row, read_records
+from events.otlp.sent import Encoding
+from events.otlp.spans import read_spans
 from tests.support.otlp import RESOURCE, attributes, record
 
 NOW_US = 1_795_000_000_000_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from events.records import Row, read_records
-from events.sent import Batch, Sent
-from events.store import store_facts
+from events.ingest.records import Row, read_records
+from events.otlp.sent import Batch, Sent
+from events.store.writes import store_facts
 from tests.support.records import NOW_US
 
 

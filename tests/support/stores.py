@@ -17,7 +17,7 @@ from django.db import connections
 from django.db.utils import ConnectionHandler
 from psycopg import sql
 
-from events import partitions
+from events.store import partitions
 from recovery_ops.server import environment
 from tests.support import databases, services
 from tests.support.processes import RUN_FOLDER, locked

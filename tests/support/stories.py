@@ -9,10 +9,10 @@ from uuid import UUID
 
 from django.db import transaction
 
-from events.masking import cleaner_of
-from events.records import read_records
-from events.sent import Batch, Sent
-from events.store import store_facts
+from events.ingest.masking import cleaner_of
+from events.ingest.records import read_records
+from events.otlp.sent import Batch, Sent
+from events.store.writes import store_facts
 from recovery_ops.rules.enums import Category, Evidence, State, Trigger
 from recovery_ops.rules.events import (
     BreakerStateChanged,

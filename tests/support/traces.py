@@ -8,16 +8,17 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from events import reading, verification
+from events.derived.open_parents import OpenParent
+from events.derived.traces import settle
+from events.ingest.records import Intake
 from events.issues.models import FailureSum, InstanceFailureSum
 from events.models import Agent, BreakerState, Fact, MinuteSum, SpanMark, SpanSum
-from events.open_parents import OpenParent
-from events.partitions import is_partitioned
-from events.records import Intake
+from events.otlp import reading
+from events.otlp.sent import Encoding, Signal
+from events.projections import verification
 from events.runs.models import Run, RunFailure
-from events.sent import Encoding, Signal
-from events.store import store_facts
-from events.traces import settle
+from events.store.partitions import is_partitioned
+from events.store.writes import store_facts
 from tests.support.spans import NOW_US, failed, span, traces
 
 NOW = datetime.fromtimestamp(NOW_US / 1e6, UTC)

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from events.models import Fact
-from events.verification import differences, one_moment, refold
+from events.projections.verification import differences, one_moment, refold
 from recovery_ops.server.progress_bars import progress_bar
 
 _MOST_SHOWN = 20

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from events.narrowing import Narrowed, is_number
+from events.pages.narrowing import Narrowed, is_number
 from events.rows import AgentRow
 
 REPORTING, UNREACHABLE, RETIRED = "reporting", "unreachable", "retired"

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.urls import URLPattern
 
-from events.exports import KINDS
+from events.pages.table_files import KINDS
 from recovery_ops import __version__
 from recovery_ops.control.api_docs.summaries import SUMMARIES
 from recovery_ops.control.breakers.models.load_shedding import LoadShed

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from events.pages import render_page
+from events.pages.rendering import render_page
 from recovery_ops.control import api_urls
 from recovery_ops.control.api_docs.openapi import openapi
 

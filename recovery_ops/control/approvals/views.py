@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from events.pages import render_page
+from events.pages.rendering import render_page
 from events.wording import count_text, span_text
 from recovery_ops.control.approvals.services import agree, reject, review_glass
 from recovery_ops.control.breakers.impact import impact_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.urls import reverse
 
-from events.empties import Empty, Why
-from events.window import Window
+from events.pages.empties import Empty, Why
+from events.pages.window import Window
 from events.wording import count_text
 from recovery_ops.control.core.models.audit import AuditHead
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from events.narrowing import Narrowed
+from events.pages.narrowing import Narrowed
 from events.rows import BreakerRow
 
 ASKS = {

@@ -11,8 +11,6 @@ from django.utils.dateparse import parse_datetime
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from events.amplification import PLACE as AMPLIFIED
-from events.amplification import amplification
 from events.capacity.arranging import arrangements_of, steps_of
 from events.capacity.asking import capacity_event, capacity_page, similar_before
 from events.capacity.models import CapacityEvent
@@ -21,6 +19,8 @@ from events.capacity.narrowing import Narrow
 from events.capacity.occurrences import failures_in
 from events.degradations.asking import degradations_in
 from events.degradations.rows import PLACE as REDUCED
+from events.queries.amplification import PLACE as AMPLIFIED
+from events.queries.amplification import amplification
 from events.queries.spend_accounts import PLACE as SPENT
 from events.queries.spend_accounts import spend_accounts
 from events.recoveries.asking import recoveries, today_of

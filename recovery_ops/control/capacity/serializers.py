@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from events.amplification import Amplification, AmplificationRow
 from events.capacity.models import CapacityArrangement
 from events.capacity.moves import BreakerMoves
 from events.capacity.rows import OWNER_WORDS, AttributionChange, CapacityEventRow
 from events.degradations.rows import Degradations, Reduction
+from events.queries.amplification import Amplification, AmplificationRow
 from events.queries.spend_accounts import Account
 from events.recoveries.asking import Recoveries
 from recovery_ops.control.core.serializers import Document

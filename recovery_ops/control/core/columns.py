@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from django.http import HttpRequest
 from django.utils.encoding import escape_uri_path
 
-from events.narrowing import set_aside
+from events.pages.narrowing import set_aside
 from recovery_ops.control.core.pagination import from_the_start
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from django.http import HttpRequest
 
-from events.scoped import scope_of
+from events.pages.scoped import scope_of
 from recovery_ops.control.core.unknown_parameters import TrackedQuery
 
 WORDS = {"provider": "provider", "model": "model", "service": "service"}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from django.http import HttpRequest
 
-from events.empties import Clause
-from events.scoped import NAMES
+from events.pages.empties import Clause
+from events.pages.scoped import NAMES
 from recovery_ops.control.core.pagination import from_the_start
 
 TYPED_CHARS = 100

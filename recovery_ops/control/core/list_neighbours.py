@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from django.http import HttpRequest
 
-from events.scoped import NAMES
+from events.pages.scoped import NAMES
 
 LIST, NUL = "list", "%00"
 _QUERY_CHARS = 2000

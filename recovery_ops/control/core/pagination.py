@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, QueryDict
 
-from events.narrowing import set_aside
+from events.pages.narrowing import set_aside
 from recovery_ops.control.core.cursors import BadCursor, Place, after_place, cut, place_of
 
 PARAMETER = "cursor"

@@ -10,7 +10,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
-from events.pages import DIALOG, fragment_of
+from events.pages.rendering import DIALOG, fragment_of
 from events.wording import clock_text
 from recovery_ops.control.core.commands import CommandResult
 from recovery_ops.control.core.rejections import ApprovalPending

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import F
 from django.dispatch import Signal
 
-from events import wakes
+from events.live import wakes
 from recovery_ops.control.core.models.revisions import Revision
 
 committed = Signal()

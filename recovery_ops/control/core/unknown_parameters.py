@@ -6,7 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest, QueryDict
 
-from events.scoped import NAMES
+from events.pages.scoped import NAMES
 
 _OF_EVERY_PAGE = frozenset({"environment", "range", "from", "to", "view", "peek", "next", *NAMES})
 """What goes along from page to page, or is the script's: never a mistake."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from events.overview_rows import OverviewNumbers
+from events.queries.overview_rows import OverviewNumbers
 from events.wording import count_text, span_text
 from recovery_ops.control.escalations.selectors.queue import EscalationRow, next_due
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import Sum
 
-from events.live import INTERVAL_S, LiveDoor, Sees
+from events.live.pulse import Pulse
+from events.live.stream import INTERVAL_S, LiveDoor, Sees
 from events.models import Agent
-from events.pulse import Pulse
 from recovery_ops.control.access.selectors import grants_of
 from recovery_ops.control.escalations.models import EscalationNote
 

@@ -12,9 +12,9 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from events.deployments.asking import Deployment, deployments
+from events.pages.window import Window
 from events.timelines import Kind, Mark
 from events.timelines.narrowing import EVERY, Narrow
-from events.window import Window
 from events.wording import state_text
 from recovery_ops.control.breakers.models.load_shedding import LoadShed
 from recovery_ops.control.breakers.models.overrides import Override, Reset

@@ -15,8 +15,8 @@ from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
 from events.capacity.models import CapacityEvent
-from events.cardinality import OTHER, Kind
 from events.failures.naming import called_lately
+from events.ingest.cardinality import OTHER, Kind
 from events.models import Agent, BreakerState, KnownName
 from events.runs.models import Run
 from events.runs.stored import is_told_of

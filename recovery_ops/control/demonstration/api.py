@@ -7,7 +7,7 @@ from typing import Any, cast
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from events.removal import count_events
+from events.store.removal import count_events
 from recovery_ops.control.core.api.requests import COMMAND_FIELDS, ApiView, BodySpec
 from recovery_ops.control.core.rejections import NOT_FOUND, CommandRejected
 from recovery_ops.control.core.serializers import Document, utc_text

@@ -20,11 +20,11 @@ from django.db import transaction
 from events.capacity.detection import look_back
 from events.capacity.following import follow_runs
 from events.capacity.reach import read_reach
+from events.ingest.records import Row, read_records
 from events.models import Agent
 from events.moments import from_us, to_us
-from events.records import Row, read_records
-from events.sent import Batch, Sent
-from events.store import store_facts
+from events.otlp.sent import Batch, Sent
+from events.store.writes import store_facts
 from recovery_ops.control.core.actors import Actor, system_actor
 from recovery_ops.control.core.permissions import Grants, Role
 from recovery_ops.control.dashboard.services import annotate

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from events.keys import CACHE_S, forget_keys
 from events.models import AgentKey
-from events.removal import count_events, delete_rows, remove_environment
+from events.store.removal import count_events, delete_rows, remove_environment
 from recovery_ops.control.access.models import RoleGrant
 from recovery_ops.control.core import audit_log as audit
 from recovery_ops.control.core.actors import system_actor

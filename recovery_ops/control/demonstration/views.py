@@ -8,7 +8,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods
 
 from events.models import Agent
-from events.removal import count_events
+from events.store.removal import count_events
 from events.wording import count_text
 from recovery_ops.control.core.environment import actor_of, visit_of
 from recovery_ops.control.core.settings_forms import SettingForm

@@ -22,9 +22,9 @@ from django.dispatch import receiver
 
 from events import keys
 from events.keys import KeyRefused, KeyStoreAway
+from events.live.pulse import Pulse, let_go
+from events.live.wakes import ear_of
 from events.models import AgentKey
-from events.pulse import Pulse, let_go
-from events.wakes import ear_of
 from recovery_ops.control.core.models.bases import NAME_CHARS
 from recovery_ops.control.core.models.revisions import Revision
 from recovery_ops.control.core.numbers import parse_number

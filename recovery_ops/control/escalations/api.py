@@ -12,7 +12,7 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response as Answer
 
-from events.exports import JSON, MARKDOWN, MARKDOWN_TYPE
+from events.pages.table_files import JSON, MARKDOWN, MARKDOWN_TYPE
 from recovery_ops.control.core import checks
 from recovery_ops.control.core import serializers as documents
 from recovery_ops.control.core.api.pagination import asked_for, next_page, paged

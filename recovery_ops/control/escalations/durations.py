@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
 
-from events.boxes import Box
+from events.charts.boxes import Box
 from recovery_ops.control.escalations.models import Escalation
 
 BY_ITSELF = ("console", "deadline")

@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from events.empties import Clause, Empty, Why, none_in, relaxed
+from events.pages.empties import Clause, Empty, Why, none_in, relaxed
+from events.pages.window import Window
 from events.queries.beginnings import first_sign_of_life
-from events.window import Window
 from events.wording import clock_text, count_text, zone_word
 from recovery_ops.control.escalations.models import Escalation
 

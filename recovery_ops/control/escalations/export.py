@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from events.narrowing import one_of
+from events.pages.narrowing import one_of
 from recovery_ops.control.core.cursors import BadCursor, Place, place_of
 from recovery_ops.control.escalations.selectors import queue as asking
 from recovery_ops.control.escalations.selectors.queue import EscalationRow

@@ -15,7 +15,7 @@ from typing import Any
 from django.db.models import Q
 
 from events.capacity.rows import CapacityEventRow
-from events.exports import markdown_of
+from events.pages.table_files import markdown_of
 from events.rows import FailureRow
 from events.timelines import Table
 from events.wording import count_text, span_text

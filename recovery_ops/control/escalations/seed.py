@@ -21,7 +21,7 @@ from django.db import transaction
 
 from events.moments import to_us
 from events.seeding import Plan, caller_of, fleet_of, operation_name, run_name, told_once
-from events.store import store_facts
+from events.store.writes import store_facts
 from recovery_ops.control.core.actors import Actor
 from recovery_ops.control.core.models.heartbeats import Beat
 from recovery_ops.control.core.permissions import Grants, Role

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from django.http import StreamingHttpResponse
 
-from events.exports import KINDS, as_file
+from events.pages.table_files import KINDS, as_file
 from recovery_ops.control.exports.models import Export, ExportPart
 
 

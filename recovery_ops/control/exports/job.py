@@ -11,7 +11,7 @@ from datetime import datetime
 from django.http import QueryDict
 from django.utils import timezone
 
-from events.exports import pieces_of
+from events.pages.table_files import pieces_of
 from recovery_ops.control.core import jobs
 from recovery_ops.control.core.jobs import BEAT_S, CancelAsked, finish
 from recovery_ops.control.exports.catalogue import LISTS

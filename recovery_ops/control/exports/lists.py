@@ -10,8 +10,8 @@ from typing import Protocol
 
 from django.http import HttpRequest, QueryDict
 
-from events.exports import Cell
-from events.window import Window
+from events.pages.table_files import Cell
+from events.pages.window import Window
 
 Cells = tuple[Cell, ...]
 

@@ -13,8 +13,8 @@ from typing import NotRequired, Required, Unpack
 from django.db.models import QuerySet
 from django.http import QueryDict
 
-from events.exports import CSV, KINDS
-from events.window import LONGEST, in_utc
+from events.pages.table_files import CSV, KINDS
+from events.pages.window import LONGEST, in_utc
 from recovery_ops.control.core.actors import Actor
 from recovery_ops.control.core.commands import (
     Change,

@@ -14,9 +14,9 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from events.exports import CSV, KINDS, ONLY
-from events.pages import render_page
-from events.window import PARAMETERS, Window, in_utc, window_in
+from events.pages.rendering import render_page
+from events.pages.table_files import CSV, KINDS, ONLY
+from events.pages.window import PARAMETERS, Window, in_utc, window_in
 from events.wording import count_text
 from recovery_ops.control.core.environment import actor_of, visit_of
 from recovery_ops.control.core.forms import new_key

@@ -2,7 +2,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import events.migration_operations
+import events.store.migration_operations
 import recovery_ops.control.agents.models.pauses
 import recovery_ops.control.breakers.models.load_shedding
 import recovery_ops.control.breakers.models.overrides
@@ -23,7 +23,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        events.migration_operations.CreateModels(
+        events.store.migration_operations.CreateModels(
             operations=[
                 migrations.CreateModel(
                     name="AuditHead",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import reverse
 
-from events.empties import Empty, Why
+from events.pages.empties import Empty, Why
 from events.wording import count_text
 
 

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 from django.urls import reverse
 
-from events.empties import Empty, Why, nobody_yet, none_in
+from events.pages.empties import Empty, Why, nobody_yet, none_in
+from events.pages.window import Window
 from events.queries.beginnings import first_sign_of_life
-from events.window import Window
 
 _LATELY = timedelta(minutes=5)
 """Agents that report now are agents that live now."""

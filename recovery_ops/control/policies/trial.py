@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from events.derived.pasted import ReadAs, signal_in
-from events.sent import Fault
+from events.otlp.sent import Fault
 from recovery_ops.control.breakers.precedence import placed
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.desired_state.document import live_policy

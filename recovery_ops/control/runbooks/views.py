@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from events.pages import render_page
+from events.pages.rendering import render_page
 from events.wording import category_text
 from recovery_ops.control.core.commands import CommandResult
 from recovery_ops.control.core.environment import actor_of, visit_of

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from events.capacity.asking import parts_struck, wholes_by_number
 from events.failures.grouping import AS_SENT
-from events.narrowing import one_of
+from events.pages.narrowing import one_of
 from events.runs.going import Reporting
 from events.runs.narrowing import ASKS, Narrow
 from events.runs.rows import RunStory

@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from events.pages import fragment_of, render_page
+from events.pages.rendering import fragment_of, render_page
 from recovery_ops.control.core.environment import actor_of
 from recovery_ops.control.core.numbers import parse_number
 from recovery_ops.control.core.pagination import page_of

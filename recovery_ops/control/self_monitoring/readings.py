@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db.models import Count, Min, Q, Sum
 
 from events.failures.asking import last_number
-from events.ingest import writer
+from events.ingest.commits import writer
 from events.models import Agent, Fact
 from events.moments import to_us
 from events.queries.fleet import RETIRED
@@ -31,7 +31,7 @@ from recovery_ops.control.self_monitoring.scheduled_tasks import FAILED, LATE, b
 
 LAG_FACTS = 200
 _LOOKED_THROUGH = 10_000
-"""More than are stored at once, but for single requests of more than that (`events.ingest.GROUP_ROWS`)."""
+"""More than are stored at once, but for single requests of more than that (`events.ingest.commits.GROUP_ROWS`)."""
 _FOLLOWS = Q(heartbeat_us__isnull=False) | Q(applied_us__isnull=False) | Q(rejected_revision__isnull=False)
 """Whoever ever spoke of a desired state; a plain OpenTelemetry sender obeys nobody, and cannot be late."""
 _OUTCOMES = ("stored", "repeated", "quarantined", "ignored")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from events.ingest.quarantine import Settled
 from events.models import Quarantine
 from events.moments import from_us
-from events.quarantine import Settled
 from recovery_ops.control.core.commands import CommandResult
 from recovery_ops.control.core.serializers import Document, utc_text
 

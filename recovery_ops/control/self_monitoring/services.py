@@ -7,9 +7,9 @@ from typing import NotRequired, Unpack
 
 from django.db.models import Max
 
-from events.cardinality import known_names
+from events.ingest.cardinality import known_names
+from events.ingest.quarantine import Settled, drop, replay
 from events.models import Quarantine
-from events.quarantine import Settled, drop, replay
 from recovery_ops.control.core.commands import Change, Command, CommandContext, CommandResult, execute
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.rejections import CONFLICT, CommandRejected

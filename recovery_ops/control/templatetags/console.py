@@ -21,10 +21,10 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from events.pages.window import Window
 from events.rows import Derivation
 from events.timelines import Table
 from events.timelines.charts import Trail
-from events.window import Window
 from events.wording import (
     clock_text,
     count_text,

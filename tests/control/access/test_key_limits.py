@@ -15,7 +15,7 @@ from google.protobuf import json_format  # type: ignore[import-untyped]
 from opentelemetry._opamp.proto import opamp_pb2
 
 from events import keys
-from events.ingest import writer
+from events.ingest.commits import writer
 from events.models import AgentKey, Fact
 from recovery_ops.control.access.services import keys as key_actions
 from recovery_ops.control.core.permissions import Role

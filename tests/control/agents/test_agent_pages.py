@@ -10,9 +10,9 @@ from urllib.parse import parse_qs
 import pytest
 from django.test import Client
 
-from events.empties import Why
 from events.models import Agent
 from events.moments import to_us
+from events.pages.empties import Why
 from events.queries import workload
 from recovery_ops.control.agents.models.labels import InstanceLabels
 from recovery_ops.control.core.models.audit import AuditEntry

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from events.amplification import amplification
+from events.queries.amplification import amplification
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category, DelaySource, Evidence
 from recovery_ops.rules.events import FailureClassified, RetryScheduled

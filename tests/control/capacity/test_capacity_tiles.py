@@ -11,8 +11,8 @@ from django.test.utils import CaptureQueriesContext
 from events.capacity.asking import events_going_on, waits_asked_for
 from events.capacity.detection import look
 from events.capacity.reach import read_reach
+from events.pages.window import Window
 from events.recoveries.summing import sum_days
-from events.window import Window
 from recovery_ops.control.capacity.views.tiles import _waiting
 from recovery_ops.rules.enums import Category, RunStatus
 from recovery_ops.rules.events import RunFinished

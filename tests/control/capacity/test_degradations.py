@@ -13,7 +13,7 @@ from django.conf import settings
 
 from events.degradations.asking import degradations_in
 from events.degradations.rows import Degradations, Standing
-from events.empties import Why
+from events.pages.empties import Why
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category, RunStatus
 from recovery_ops.rules.events import (

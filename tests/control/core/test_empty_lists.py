@@ -7,7 +7,7 @@ import re
 import pytest
 from django.db import connection
 
-from events.empties import Why
+from events.pages.empties import Why
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.services.opening import open_escalations

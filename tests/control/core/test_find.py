@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 
 from events.capacity.models import CapacityEvent
-from events.cardinality import Kind
+from events.ingest.cardinality import Kind
 from events.models import KnownName
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from events.empties import Why
+from events.pages.empties import Why
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category, RunStatus
 from recovery_ops.rules.events import RunFinished

@@ -13,8 +13,8 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
-from events import retention
 from events.models import AgentKey, Fact
+from events.store import retention
 from recovery_ops.control.access.models import RoleGrant
 from recovery_ops.control.access.selectors import grants_of
 from recovery_ops.control.access.services import accounts

@@ -8,8 +8,8 @@ from html import unescape
 import pytest
 
 from events import keys
+from events.pages.window import Window
 from events.timelines.marks import marks_band
-from events.window import Window
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from events.window import Window
+from events.pages.window import Window
 from recovery_ops.control.breakers.models.overrides import Override
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.dashboard.marks import MOST, marks_in

@@ -10,7 +10,7 @@ import pytest
 from events.capacity.models import CapacityEvent
 from events.recoveries.models import RecoveryDay
 from events.recoveries.summing import sum_days
-from events.removal import delete_rows
+from events.store.removal import delete_rows
 from recovery_ops.control.demonstration.history import generate_history
 from recovery_ops.control.demonstration.models import Demonstration
 from recovery_ops.control.demonstration.selectors import generated_until

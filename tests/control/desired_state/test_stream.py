@@ -14,7 +14,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from events import keys
-from events.pulse import Pulse
+from events.live.pulse import Pulse
 from recovery_ops import wire
 from recovery_ops.control.breakers.services import overrides as overrides_services
 from recovery_ops.control.core.models.revisions import Revision
@@ -157,7 +157,7 @@ def test_a_database_that_is_away_for_a_while_ends_no_stream(
         follower.next()
         cursor.execute("ALTER TABLE control_revision RENAME TO away")
         try:
-            eventually(lambda: "events.pulse" in [one.name for one in caplog.records], what="a failed look")
+            eventually(lambda: "events.live.pulse" in [one.name for one in caplog.records], what="a failed look")
         finally:
             cursor.execute("ALTER TABLE away RENAME TO control_revision")
         change(0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from events.empties import Why
+from events.pages.empties import Why
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation

@@ -12,8 +12,8 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
-from events.empties import Why
-from events.window import Window
+from events.pages.empties import Why
+from events.pages.window import Window
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.selectors.queue import row_of, title_of

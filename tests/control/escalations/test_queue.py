@@ -13,7 +13,7 @@ from django.http import QueryDict
 from django.test import Client
 
 from events import keys
-from events.empties import Why
+from events.pages.empties import Why
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.export import EscalationsFile
 from recovery_ops.control.escalations.models import Escalation, EscalationNote

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from events.boxes import Box, Scale, limit_of, lying, upright
+from events.charts.boxes import Box, Scale, limit_of, lying, upright
 from events.recoveries.asking import recoveries, today_of
 from events.recoveries.summing import sum_days
 from recovery_ops.control.core.permissions import Role

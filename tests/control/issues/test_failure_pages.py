@@ -14,10 +14,10 @@ from django.test.utils import CaptureQueriesContext
 from events.capacity.detection import look
 from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_reach
-from events.empties import Why
 from events.failures.rows import Field, Sample, Seen
 from events.moments import Grid, to_us
-from events.window import Window
+from events.pages.empties import Why
+from events.pages.window import Window
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.issues.models import FailureCase
 from recovery_ops.control.issues.views.histogram import counts_of

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from events.ingest.masking import cleaner_of, forget_masking
 from events.keys import create_key
-from events.masking import cleaner_of, forget_masking
 from events.models import HiddenTexts
 from recovery_ops.control.core import rejections
 from recovery_ops.control.core.models.audit import AuditEntry

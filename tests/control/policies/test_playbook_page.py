@@ -7,8 +7,8 @@ from html import unescape
 
 import pytest
 
-from events.empties import Why
-from events.sankey import sankey
+from events.charts.sankey import sankey
+from events.pages.empties import Why
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Compensation, CompensationOutcome, Verdict
 from recovery_ops.rules.events import CompensationFinished

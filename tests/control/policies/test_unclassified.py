@@ -15,8 +15,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from events import keys
-from events.classification import rules_of
 from events.failures.unknown import Matched, matched, unknown_causes
+from events.ingest.classification import rules_of
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation

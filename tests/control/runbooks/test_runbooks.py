@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from events.empties import Why
 from events.keys import create_key
+from events.pages.empties import Why
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation

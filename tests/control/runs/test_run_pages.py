@@ -11,8 +11,8 @@ from django.db.models import F
 from django.test import Client
 
 from events import keys
-from events.empties import Why
 from events.models import Fact, SpanMark
+from events.pages.empties import Why
 from events.runs import selectors
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.permissions import Role

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from events.cardinality import Kind, Standing
+from events.ingest.cardinality import Kind, Standing
+from events.ingest.quarantine import set_aside
+from events.ingest.records import Intake
 from events.models import Fact, KnownName, Quarantine, Tally
-from events.quarantine import set_aside
-from events.records import Intake
-from events.refused import Refused
-from events.remarks import WORDS, Remark
+from events.otlp.refused import Refused
+from events.otlp.remarks import WORDS, Remark
 from recovery_ops.control.audit.wording import name_of, verb_of
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.permissions import Role

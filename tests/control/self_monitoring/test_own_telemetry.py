@@ -16,12 +16,12 @@ from django.urls import resolve
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from events.ingest import GROUP_ROWS
+from events.ingest.commits import GROUP_ROWS
+from events.ingest.records import read_records
 from events.models import Agent
 from events.moments import to_us
-from events.records import read_records
-from events.sent import Batch, Sent
-from events.store import store_facts
+from events.otlp.sent import Batch, Sent
+from events.store.writes import store_facts
 from recovery_ops.control.core.models.heartbeats import Beat
 from recovery_ops.control.core.models.revisions import Revision
 from recovery_ops.control.notifications.models.notifications import Delivery

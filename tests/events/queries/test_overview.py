@@ -15,11 +15,11 @@ from events.capacity.reach import read_reach
 from events.capacity.rows import Owner
 from events.models import SpanSum
 from events.moments import to_us
-from events.overview_rows import Waiting
+from events.pages.scoped import Backend
+from events.projections.summing import SpanName, dimensions_digest
 from events.queries import Ranges, last_trouble, overview_numbers, sentence
+from events.queries.overview_rows import Waiting
 from events.queries.situation import Topic, clauses
-from events.scoped import Backend
-from events.summing import SpanName, dimensions_digest
 from recovery_ops.rules.enums import Category, DelaySource, Family, State, Trigger
 from recovery_ops.rules.events import BreakerRejected, DegradationStarted, RetryScheduled
 from tests.support.sentences import left_out

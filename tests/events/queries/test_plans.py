@@ -22,9 +22,9 @@ from events.capacity.reach import read_reach
 from events.failures.asking import counts_between, last_number, senders_between
 from events.failures.clean import RunEnd, callers_between, causes_met, ends_between
 from events.models import Agent, Fact
-from events.partitions import make_ahead
 from events.queries import fleet_bins, moves
 from events.recoveries.summing import sum_days
+from events.store.partitions import make_ahead
 from recovery_ops.bench.questions import Place, questions
 from recovery_ops.control.breakers.services.quorum import keep_quorum
 from recovery_ops.control.core.permissions import Role

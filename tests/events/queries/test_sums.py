@@ -12,9 +12,11 @@ from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
-from events.fold import Folded
 from events.models import Agent, Degradation, Fact, SpanSum
 from events.moments import Grid, bin_width_s, from_us, to_us, united
+from events.projections.fold import Folded
+from events.projections.summing import COUNTERS, SpanName, dimensions_digest
+from events.projections.verification import differences, refold
 from events.queries import (
     capacity_per_bin,
     degradations,
@@ -26,8 +28,6 @@ from events.queries import (
     trouble,
 )
 from events.queries.sums import sums_earlier
-from events.summing import COUNTERS, SpanName, dimensions_digest
-from events.verification import differences, refold
 from recovery_ops.rules.enums import Category, DelaySource, Family, State
 from recovery_ops.rules.events import (
     BreakerRejected,

@@ -20,7 +20,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from events.pages import DIALOG, fragment_of
+from events.pages.rendering import DIALOG, fragment_of
 from recovery_ops.control.core.client_addresses import UNKNOWN_ADDRESS, client_address
 
 BEGAN, SEEN, FRESH, HAS_FACTOR = "began_at", "seen_at", "fresh_at", "has_second_factor"

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from events.models import Agent
-from events.pages import render_page
+from events.pages.rendering import render_page
 from events.queries.fleet import agent_row
 from events.rows import AgentRow
 from recovery_ops.control.agents.services.instances import PERMISSION, Result, act_on_each

@@ -13,10 +13,10 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils import timezone
 
 from events import queries
-from events.empties import Empty, Why, no_agent, relaxed
-from events.exports import Cell, is_asked, rows_answer
-from events.narrowing import one_of
-from events.pages import render_page
+from events.pages.empties import Empty, Why, no_agent, relaxed
+from events.pages.narrowing import one_of
+from events.pages.rendering import render_page
+from events.pages.table_files import Cell, is_asked, rows_answer
 from events.queries.workload import Workloads, workloads
 from events.rows import AgentRow
 from events.wording import listing

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from urllib.parse import urlencode
 
-from events.drawing import cells
+from events.charts.drawing import cells
 from events.queries.waits import runs_waiting
 from events.wording import listing
 from recovery_ops.control.agents.filters import UNREACHABLE

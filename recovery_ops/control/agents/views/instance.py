@@ -10,11 +10,11 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 
 from events import queries
-from events.narrowing import one_of
-from events.pages import render_page
+from events.pages.narrowing import one_of
+from events.pages.rendering import render_page
+from events.pages.window import PRESETS, window_in
 from events.queries.instance import EVENTS_READ, breakers_in, failures_of, last_events_of, revisions_of
 from events.rows import AgentRow, RevisionMove
-from events.window import PRESETS, window_in
 from recovery_ops.control.agents.effective_settings import InForce, Line, Part, in_force_of
 from recovery_ops.control.agents.filters import status_text
 from recovery_ops.control.agents.pause_status import Pauses

@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from events.models import Agent
-from events.pages import render_page
+from events.pages.rendering import render_page
 from events.queries import fleet
 from events.queries.fleet import agent_row
 from events.rows import AgentRow

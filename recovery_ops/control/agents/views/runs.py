@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from events import drawing
+from events.charts import drawing
+from events.pages.window import Window
 from events.queries.instance import standing_in
 from events.queries.lanes import segments
 from events.rows import RANK, AgentRow, Segment
 from events.runs.ladder import steps_taken
 from events.runs.rows import RunStory
 from events.runs.selectors import runs_begun_by
-from events.window import Window
 from events.wording import count_text, listing, span_text, state_text, state_word
 from recovery_ops.control.dashboard.views.lanes import Row, Strip
 from recovery_ops.control.runs.status import Standing, reporting_in, standing_of

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from events import drawing
+from events.charts import drawing
+from events.pages.window import Window
 from events.queries.over_time import UNREACHABLE, InstanceStates, Stretch, instance_over_time
 from events.rows import AgentRow
-from events.window import Window
 from events.wording import clock_text, count_text, lasted_text, listing
 from recovery_ops.control.dashboard.views.lanes import Row, Strip
 

@@ -14,13 +14,13 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from events.drawing import stacked
-from events.empties import Empty, relaxed
-from events.exports import is_asked, rows_answer
+from events.charts.drawing import stacked
 from events.failures.naming import Called, called_lately
 from events.moments import bin_width_s
-from events.pages import render_page
-from events.window import PARAMETERS, PRESETS, Window, window_in
+from events.pages.empties import Empty, relaxed
+from events.pages.rendering import render_page
+from events.pages.table_files import is_asked, rows_answer
+from events.pages.window import PARAMETERS, PRESETS, Window, window_in
 from events.wording import bin_text, clock_text, count_text
 from recovery_ops.control.audit.empty_states import no_entry
 from recovery_ops.control.audit.export import AuditFile

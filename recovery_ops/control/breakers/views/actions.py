@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 
 from events import queries
 from events.models import BreakerState
-from events.pages import render_page
+from events.pages.rendering import render_page
 from events.rows import AgentRow
 from events.wording import clock_text, count_text, rate_text, zone_word
 from recovery_ops.control.access.sign_in.sessions import sign_in_again

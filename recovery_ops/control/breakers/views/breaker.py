@@ -15,16 +15,16 @@ from django.urls import reverse
 from django.utils import timezone
 
 from events import queries
+from events.charts.stills import still_of
 from events.models import BreakerState
-from events.pages import has_drawn, render_page
+from events.pages.rendering import has_drawn, render_page
+from events.pages.window import PRESETS, Window, window_in
 from events.queries.breakers import standing_among
 from events.queries.counted import in_flight
 from events.queries.moves import moves_within
 from events.queries.resting_keys import keys_resting_at
 from events.queries.transitions import Move, transition_of
 from events.rows import RANK, BreakerRow, InstanceState
-from events.stills import still_of
-from events.window import PRESETS, Window, window_in
 from events.wording import state_word
 from recovery_ops.control.breakers.headlines import breaker_headline
 from recovery_ops.control.breakers.rows import rules_behind

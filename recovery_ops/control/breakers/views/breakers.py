@@ -12,16 +12,17 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from events import drawing, queries
-from events.empties import Clause, Empty, Why, nobody_yet, relaxed
-from events.exports import is_asked, rows_answer
+from events import queries
+from events.charts import drawing
 from events.models import Agent
 from events.moments import from_us
-from events.narrowing import one_of
-from events.pages import render_page
+from events.pages.empties import Clause, Empty, Why, nobody_yet, relaxed
+from events.pages.narrowing import one_of
+from events.pages.rendering import render_page
+from events.pages.scoped import NAMES
+from events.pages.table_files import is_asked, rows_answer
+from events.pages.window import PRESETS, Window, window_in
 from events.rows import BreakerRow, MajoritySegment
-from events.scoped import NAMES
-from events.window import PRESETS, Window, window_in
 from events.wording import clock_text, count_text, zone_word
 from recovery_ops.control.breakers.filters import ASKS, BreakerFilter
 from recovery_ops.control.breakers.headlines import breakers_headline, flow_of

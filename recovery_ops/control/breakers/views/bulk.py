@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from events import queries
-from events.pages import render_page
+from events.pages.rendering import render_page
 from events.rows import BreakerRow
 from recovery_ops.control.breakers.impact import Impact, impact_of_all
 from recovery_ops.control.breakers.models.ramps import ResetRamp

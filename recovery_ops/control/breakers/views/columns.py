@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from events.exports import Cell
+from events.pages.table_files import Cell
 from events.rows import RANK, BreakerRow
 from recovery_ops.control.core.columns import Column
 from recovery_ops.control.desired_state.status import Standing

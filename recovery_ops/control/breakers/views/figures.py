@@ -9,9 +9,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 
 from events import queries
-from events.exports import is_asked, rows_answer
 from events.models import BreakerState
-from events.pages import render_page
+from events.pages.rendering import render_page
+from events.pages.table_files import is_asked, rows_answer
+from events.pages.window import PRESETS, Window, window_in
 from events.queries.breakers import standing_of
 from events.queries.moves import moves_within
 from events.queries.transitions import Move, transition_of
@@ -21,8 +22,7 @@ from events.timelines.counts import blocked_band, failures_band
 from events.timelines.cursor import as_json
 from events.timelines.shares import Shares, probes_table, shares_band
 from events.timelines.states import Bar
-from events.views import figure_answer
-from events.window import PRESETS, Window, window_in
+from events.timelines.views import figure_answer
 from recovery_ops.control.breakers.models.overrides import Override
 from recovery_ops.control.breakers.rows import rules_behind
 from recovery_ops.control.desired_state.status import Standing

@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from events import queries
-from events.pages import render_page
+from events.pages.rendering import render_page
 from recovery_ops.control.breakers.views.actions import ACTS, UNPROCESSABLE
 from recovery_ops.control.core.checks import is_reported
 from recovery_ops.control.core.environment import visit_of

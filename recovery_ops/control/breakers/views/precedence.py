@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from events.pages import render_page
+from events.pages.rendering import render_page
 from recovery_ops.control.breakers.precedence import placed, verdict_of
 from recovery_ops.control.desired_state.document import Who
 from recovery_ops.control.desired_state.status import Standing

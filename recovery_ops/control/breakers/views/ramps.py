@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from events.pages import render_page
+from events.pages.rendering import render_page
 from events.wording import count_text, span_text
 from recovery_ops.control.breakers.models.ramps import ResetRamp
 from recovery_ops.control.breakers.ramp_progress import Seen, opinion_of, seen_of

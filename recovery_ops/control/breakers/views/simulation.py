@@ -10,8 +10,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from events import drawing
-from events.pages import render_page
+from events.charts import drawing
+from events.pages.rendering import render_page
 from events.queries.breakers import standing_of
 from events.rows import Segment
 from events.wording import clock_text, count_text, share_text

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from events.amplification import CALLS_LEAST, FACTOR_MOST, PLACE, Amplification, AmplificationRow, amplification
-from events.exports import csv_answer
-from events.pages import render_page
+from events.pages.rendering import render_page
+from events.pages.table_files import csv_answer
+from events.pages.window import PRESETS, window_in
+from events.queries.amplification import CALLS_LEAST, FACTOR_MOST, PLACE, Amplification, AmplificationRow, amplification
 from events.queries.resting_keys import keys_at_rest
-from events.window import PRESETS, window_in
 from events.wording import count_text, share_beside, share_text
 from recovery_ops.control.breakers.views.load_shedding import sentence_of
 from recovery_ops.control.capacity.views.spend_caps import spend_panel

@@ -10,10 +10,10 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from events import drawing
 from events.capacity.occurrences import failures_per_bin
 from events.capacity.rows import CapacityEventRow
-from events.window import SHORTEST, instant_words
+from events.charts import drawing
+from events.pages.window import SHORTEST, instant_words
 from events.wording import clock_text, count_text, span_text
 
 

@@ -10,14 +10,14 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from events import drawing
 from events.capacity.moves import BreakerMoves
 from events.capacity.rows import CapacityEventRow
+from events.charts import drawing
+from events.pages.window import Window
 from events.queries.sums import Sums
 from events.rows import Bins
 from events.timelines import Kind, Mark
 from events.timelines.marks import gathered
-from events.window import Window
 from events.wording import bin_text, clock_text, count_text, listing
 from recovery_ops.control.dashboard.views.lanes import Row, Strip, empty_share
 from recovery_ops.rules.enums import Category

@@ -10,10 +10,10 @@ from django.utils import timezone
 
 from events.degradations.asking import degradations_in
 from events.degradations.rows import PLACE, Degradations, Reduction, Standing
-from events.empties import Empty, none_in
-from events.exports import csv_answer
-from events.pages import render_page
-from events.window import PRESETS, Window, window_in
+from events.pages.empties import Empty, none_in
+from events.pages.rendering import render_page
+from events.pages.table_files import csv_answer
+from events.pages.window import PRESETS, Window, window_in
 from events.wording import clock_text, count_text, listing, span_text
 from recovery_ops.control.core.pagination import page_of
 from recovery_ops.control.runs.views.run import dollars

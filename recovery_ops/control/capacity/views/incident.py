@@ -15,8 +15,8 @@ from events.capacity.arranging import arrangements_of
 from events.capacity.asking import capacity_event, similar_before, struck_beside
 from events.capacity.occurrences import failures_in
 from events.capacity.rows import OWNER_CHIPS, CapacityEventRow
-from events.narrowing import one_of
-from events.pages import fragment_of, render_page
+from events.pages.narrowing import one_of
+from events.pages.rendering import fragment_of, render_page
 from events.queries.resting_keys import keys_in
 from events.wording import listing
 from recovery_ops.control.capacity.status_text import customer_words

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from events import drawing, queries
+from events import queries
 from events.capacity.asking import (
     Page,
     capacity_page,
@@ -18,15 +18,16 @@ from events.capacity.asking import (
 from events.capacity.bounds import bounds_of
 from events.capacity.narrowing import GOING_ON, OVER, Narrow
 from events.capacity.rows import OWNER_CHIPS, OWNER_WORDS, CapacityEventRow, going_on
-from events.empties import Empty, none_in, relaxed
-from events.exports import Cell, is_asked, rows_answer
+from events.charts import drawing
 from events.moments import Span, to_us
-from events.narrowing import one_of
-from events.pages import render_page
+from events.pages.empties import Empty, none_in, relaxed
+from events.pages.narrowing import one_of
+from events.pages.rendering import render_page
+from events.pages.scoped import NAMES
+from events.pages.table_files import Cell, is_asked, rows_answer
+from events.pages.window import PRESETS, Window, window_in
 from events.queries.sums import Sums
 from events.recoveries.asking import recoveries, today_of
-from events.scoped import NAMES
-from events.window import PRESETS, Window, window_in
 from events.wording import count_text, span_text
 from recovery_ops.control.capacity.views.classes import CLASSES, by_class
 from recovery_ops.control.capacity.views.impact import (

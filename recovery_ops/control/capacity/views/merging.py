@@ -18,7 +18,7 @@ from events.capacity.asking import capacity_event, capacity_events
 from events.capacity.models import CapacityArrangement
 from events.capacity.quiet import quietest_minute
 from events.capacity.rows import CapacityEventRow
-from events.pages import render_page
+from events.pages.rendering import render_page
 from recovery_ops.control.capacity.services import (
     MERGE_MOST,
     NOTING,

@@ -13,12 +13,12 @@ from django.urls import reverse
 from events.capacity.asking import parts_struck
 from events.capacity.rows import CapacityEventRow
 from events.moments import to_us
+from events.pages.window import SHORTEST, instant_words
 from events.runs.ladder import steps_taken
 from events.runs.rows import Kind, Piece, RunFact, RunStory
 from events.runs.selectors import RunFilters, RunList, Show, reporting_ids
 from events.runs.stored import facts_of
 from events.runs.story import tell
-from events.window import SHORTEST, instant_words
 from events.wording import count_text, lasted_text
 from recovery_ops.control.runs.status import Standing, reporting_in, standing_of, word_of_status
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from events.pages.window import Window
 from events.queries.spend_accounts import Account, spend_accounts
 from events.queries.spend_caps import CapReached, caps_reached
-from events.window import Window
 from recovery_ops.control.core.forms import label_of
 from recovery_ops.rules.policy.model import parse_policy
 from recovery_ops.rules.policy.spend_settings import SPEND_SETTINGS, SpendCaps

@@ -9,10 +9,10 @@ from django.urls import reverse
 
 from events.capacity.rows import CapacityEventRow, going_on
 from events.moments import MINUTE_S
+from events.pages.window import Window
 from events.queries.sums import Sums
 from events.recoveries.asking import Recoveries
 from events.rows import Bins
-from events.window import Window
 from events.wording import count_text, rate_text, share_text, span_text
 from recovery_ops.control.dashboard.views.tiles import Tile
 from recovery_ops.control.runs.status import runs_waiting_href

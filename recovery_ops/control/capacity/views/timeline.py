@@ -13,9 +13,9 @@ from events.capacity.models import CapacityArrangement
 from events.capacity.occurrences import first_fallbacks
 from events.capacity.rows import OWNER_CHIPS, CapacityEventRow
 from events.deployments.asking import deployments
+from events.pages.window import Window
 from events.rows import FailureRow
 from events.timelines import Kind, Mark
-from events.window import Window
 from events.wording import category_text, count_text
 from recovery_ops.control.capacity.views.impact import described, peak_failures
 from recovery_ops.control.core.wording import with_reason

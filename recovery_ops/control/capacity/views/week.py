@@ -9,7 +9,7 @@ from math import ceil
 
 from django.utils.safestring import SafeString
 
-from events.drawing import axis_of, heat_cells
+from events.charts.drawing import axis_of, heat_cells
 from events.queries.weekly import HOURS, PER_DAY, WEEKS, CapacityWeek, capacity_week
 from events.timelines.counts import heat_step
 from events.wording import rate_text

@@ -9,9 +9,9 @@ from django.urls import Resolver404, resolve, reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from events.pages import render_page
+from events.pages.rendering import render_page
+from events.pages.scoped import NAMES
 from events.queries.backends import known_backends
-from events.scoped import NAMES
 from recovery_ops.control.core.filter_chips import WORDS
 
 _LEFT_OUT = ("cursor", "before", "environment", "peek")

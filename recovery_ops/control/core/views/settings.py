@@ -13,7 +13,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.cache import add_never_cache_headers
 
-from events.pages import render_page
+from events.pages.rendering import render_page
 from recovery_ops.control.core.commands import SIGN_IN_AGAIN, CommandResult
 from recovery_ops.control.core.environment import visit_of
 from recovery_ops.control.core.forms import add_errors, new_key

@@ -14,8 +14,8 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_http_methods
 
-from events.pages import render_page
-from events.window import Window
+from events.pages.rendering import render_page
+from events.pages.window import Window
 from recovery_ops.control.core.commands import CommandResult
 from recovery_ops.control.core.environment import actor_of
 from recovery_ops.control.core.forms import new_key

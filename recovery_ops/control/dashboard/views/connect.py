@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods
 
 from events.failures.asking import last_number
 from events.models import Agent, AgentKey, Fact, Quarantine
-from events.pages import fragment_of, render_page
+from events.pages.rendering import fragment_of, render_page
 from recovery_ops.control.access.services import keys
 from recovery_ops.control.access.sign_in.sessions import sign_in_again
 from recovery_ops.control.core.environment import actor_of, visit_of

@@ -9,7 +9,7 @@ from datetime import datetime
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from events.pages import render_page
+from events.pages.rendering import render_page
 from recovery_ops.control.dashboard.due import CHANNEL, FAILED, RELEASED, Due, due_in, of_kind
 from recovery_ops.control.dashboard.views.connect import connecting
 

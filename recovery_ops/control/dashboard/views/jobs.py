@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from events.pages import fragment_of, render_page
+from events.pages.rendering import fragment_of, render_page
 from events.wording import count_text
 from recovery_ops.control.core.jobs import in_tray, leave_tray, put_into_tray
 from recovery_ops.control.core.models.jobs import Job

@@ -10,13 +10,14 @@ from functools import lru_cache
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
-from events import drawing, queries
-from events.majority import worst_first
+from events import queries
+from events.charts import drawing
+from events.pages.scoped import ANYBODY, Backend
+from events.pages.window import Window
 from events.rows import CapacityBins, MajoritySegment
-from events.scoped import ANYBODY, Backend
 from events.timelines.counts import unknown_words
+from events.timelines.majority import worst_first
 from events.timelines.states import standing
-from events.window import Window
 from events.wording import bin_text, clock_text, count_text, listing
 from recovery_ops.rules.enums import State
 

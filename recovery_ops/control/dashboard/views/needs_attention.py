@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from events.capacity.rows import OWNER_WORDS, CapacityEventRow, Owner
 from events.failures.naming import Called, cause_title, cause_words
-from events.overview_rows import CapacityNow, OverviewNumbers
+from events.queries.overview_rows import CapacityNow, OverviewNumbers
 from events.rows import AgentRow, BreakerRow, DegradationRow
 from events.wording import count_text, evidence_text, listing, rate_text, span_text, state_text
 from recovery_ops.control.breakers.headlines import trouble_detail

@@ -18,9 +18,9 @@ from events.capacity.asking import events_going_on
 from events.capacity.rows import OWNER_WORDS
 from events.deployments.asking import deployments
 from events.models import Agent
-from events.pages import fragment_of, render_page
-from events.scoped import Backend
-from events.window import PRESETS, window_in
+from events.pages.rendering import fragment_of, render_page
+from events.pages.scoped import Backend
+from events.pages.window import PRESETS, window_in
 from events.wording import bins_text
 from recovery_ops.control.audit.wording import causes_in
 from recovery_ops.control.core.commands import scope_words

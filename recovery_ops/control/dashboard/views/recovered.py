@@ -16,8 +16,8 @@ from django.utils.safestring import SafeString
 
 from events.capacity.asking import capacity_events
 from events.capacity.rows import OWNER_WORDS, CapacityEventRow
-from events.drawing import spark, stacked
-from events.pages import render_page
+from events.charts.drawing import spark, stacked
+from events.pages.rendering import render_page
 from events.recoveries.asking import Cause, Recoveries, today_of, two_spans
 from events.wording import category_text, count_text, share_text, span_text
 from recovery_ops.control.core.actions import ACTIONS, past_tense

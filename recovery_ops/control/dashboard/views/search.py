@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 
-from events.pages import fragment_of, render_page
+from events.pages.rendering import fragment_of, render_page
 from events.wording import count_text
 from recovery_ops.control.core.environment import visit_of
 from recovery_ops.control.dashboard.search import LONGEST, Group

@@ -10,11 +10,11 @@ from itertools import dropwhile
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
-from events.drawing import spark
-from events.overview_rows import OverviewNumbers, Trend
+from events.charts.drawing import spark
+from events.pages.scoped import ANYBODY, Backend
+from events.pages.window import Window
+from events.queries.overview_rows import OverviewNumbers, Trend
 from events.queries.trends import Ranges, trend_of_moments
-from events.scoped import ANYBODY, Backend
-from events.window import Window
 from events.wording import count_text, listing, rate_text, span_text, state_text
 from recovery_ops.control.dashboard.due import ASKED, LOOKED, NEW, REGRESSED, Due, is_cut, of_kind
 from recovery_ops.control.escalations.selectors.queue import EscalationRow, next_due

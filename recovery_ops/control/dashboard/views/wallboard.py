@@ -19,9 +19,9 @@ from events import queries
 from events.capacity.asking import events_going_on
 from events.keys import KeyBusy, KeyRefused, KeyStoreAway, authenticate
 from events.models import AgentKey
-from events.pages import render_page
+from events.pages.rendering import render_page
+from events.pages.window import Window
 from events.queries.overview import USUAL
-from events.window import Window
 from recovery_ops.control.core.environment import origin_of
 from recovery_ops.control.core.production import is_production
 from recovery_ops.control.core.responses import see_other

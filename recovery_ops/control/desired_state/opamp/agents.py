@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import uuid4
 
-from events.cleaning import Cleaner
-from events.ingest import Busy, writer
-from events.masking import cleaner_of
-from events.records import read_records
-from events.sent import Batch, Sent
+from events.ingest.cleaning import Cleaner
+from events.ingest.commits import Busy, writer
+from events.ingest.masking import cleaner_of
+from events.ingest.records import read_records
+from events.otlp.sent import Batch, Sent
 from recovery_ops.control.core.models.bases import NAME_CHARS
 from recovery_ops.control.core.numbers import parse_number
 from recovery_ops.control.desired_state.document import Snapshot, Who

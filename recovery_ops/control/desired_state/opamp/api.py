@@ -10,8 +10,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 
-from events.bodies import BodyRefused, Room, inflate
 from events.keys import KeyBusy, KeyRefused, KeyStoreAway, authenticate
+from events.otlp.bodies import BodyRefused, Room, inflate
 from recovery_ops.control.core import serializers as documents
 from recovery_ops.control.core.environment import origin_of
 from recovery_ops.control.desired_state import stream

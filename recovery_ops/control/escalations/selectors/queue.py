@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce, Concat, Least
 
 from events import queries
 from events.moments import from_us, to_us
-from events.narrowing import set_aside
+from events.pages.narrowing import set_aside
 from recovery_ops.control.core.cursors import Place, cut
 from recovery_ops.control.desired_state.document import ABORTS_KEPT
 from recovery_ops.control.escalations.models import Escalation, EscalationNote

@@ -14,9 +14,9 @@ from django.db.models import Count, F, Sum
 from django.db.models.functions import TruncDate
 
 from events.models import MinuteSum, SpanSum
+from events.projections.sum_views import View
 from events.recoveries.models import RecoveryDay
 from events.recoveries.summing import DAY_S
-from events.sum_views import View
 from recovery_ops.control.demonstration.selectors import observed_since
 from recovery_ops.control.escalations.durations import BY_ITSELF, Times, is_by_person, until_resolved, until_taken
 from recovery_ops.control.escalations.models import Escalation, EscalationNote

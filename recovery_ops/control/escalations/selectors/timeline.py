@@ -8,9 +8,9 @@ from django.db.models import F, Q
 from django.urls import reverse
 from django.utils import timezone
 
+from events.pages.window import Window
 from events.timelines import Question
 from events.timelines.narrowing import EVERY, Narrow
-from events.window import Window
 from recovery_ops.control.escalations.models import Escalation
 
 MOST = 500

@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 
 from events.models import Fact
 from events.moments import from_us, to_us
-from events.stored_json import text_at
+from events.store.stored_json import text_at
 from recovery_ops.control.core import audit_log as audit
 from recovery_ops.control.core.actors import system_actor
 from recovery_ops.control.core.models.bases import REASON_CHARS

@@ -8,8 +8,8 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
-from events.exports import JSON, MARKDOWN, is_asked
-from events.pages import fragment_of, render_page
+from events.pages.rendering import fragment_of, render_page
+from events.pages.table_files import JSON, MARKDOWN, is_asked
 from events.runs.ladder import steps_taken
 from events.runs.selectors import get_runs
 from recovery_ops.control.core.list_neighbours import list_of, neighbours_of

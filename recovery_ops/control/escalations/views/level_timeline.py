@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from events import drawing
+from events.charts import drawing
 from events.wording import clock_text, count_text, span_text
 from recovery_ops.control.dashboard.views.lanes import Row
 from recovery_ops.control.escalations.models import Escalation, EscalationNote

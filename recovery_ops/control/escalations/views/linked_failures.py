@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from events.pages.window import LONGEST, instant_words
 from events.rows import FailureRow
-from events.window import LONGEST, instant_words
 from recovery_ops.control.escalations.models import Escalation
 
 _BEFORE = timedelta(hours=6)

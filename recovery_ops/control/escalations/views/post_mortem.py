@@ -7,8 +7,8 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
-from events.exports import JSON, MARKDOWN, is_asked, json_answer, markdown_answer
-from events.pages import render_page
+from events.pages.rendering import render_page
+from events.pages.table_files import JSON, MARKDOWN, is_asked, json_answer, markdown_answer
 from recovery_ops.control.escalations.post_mortems import PostMortem, post_mortem_of
 from recovery_ops.control.escalations.selectors import queue
 from recovery_ops.control.escalations.views.responding import missing

@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils import timezone
 
-from events.empties import Clause, Empty
-from events.exports import is_asked, rows_answer
-from events.pages import render_page
+from events.pages.empties import Clause, Empty
+from events.pages.rendering import render_page
+from events.pages.table_files import is_asked, rows_answer
 from events.queries.breakers import providers_of
 from events.wording import span_text
 from recovery_ops.control.core.list_neighbours import from_here

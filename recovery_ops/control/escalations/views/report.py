@@ -12,9 +12,9 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from events import drawing
-from events.exports import csv_answer, rows_answer
-from events.pages import render_page
+from events.charts import drawing
+from events.pages.rendering import render_page
+from events.pages.table_files import csv_answer, rows_answer
 from events.recoveries.asking import recoveries, today_of
 from events.wording import count_text, share_text, span_text
 from recovery_ops.control.capacity.views.week import DAYS

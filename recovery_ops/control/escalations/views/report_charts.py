@@ -12,8 +12,8 @@ from datetime import date
 
 from django.utils.safestring import SafeString
 
-from events.boxes import Box, Scale, lying, upright
-from events.drawing import axis_of, heat_cells, stacked
+from events.charts.boxes import Box, Scale, lying, upright
+from events.charts.drawing import axis_of, heat_cells, stacked
 from events.timelines.counts import heat_step
 from events.wording import count_text, listing, span_text
 from recovery_ops.control.capacity.views.week import DAYS

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from events.capacity.rows import OWNER_WORDS, CapacityEventRow
-from events.exports import Cell
+from events.pages.table_files import Cell
 from events.recoveries.asking import Recoveries
 from recovery_ops.control.capacity.serializers import recovery_document, report_document
 from recovery_ops.control.dashboard.incident_time import incident_time

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from events import drawing
+from events.charts import drawing
 from events.deployments.asking import Deployment
 from events.failures.rows import Sample
 from events.moments import US_PER_S, Grid, from_us, to_us
-from events.window import PARAMETERS, SHORTEST, Window
+from events.pages.window import PARAMETERS, SHORTEST, Window
 from events.wording import clock_text, count_text
 from recovery_ops.control.core.pagination import from_the_start
 from recovery_ops.control.dashboard.marks import version_href

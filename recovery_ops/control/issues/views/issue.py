@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from events import drawing
+from events.charts import drawing
 from events.deployments.asking import deployments
 from events.failures.asking import counts_of_agents, fingerprints, in_words, occurrences, traits
 from events.failures.ever import read_with_ever
@@ -22,11 +22,11 @@ from events.failures.naming import title_of
 from events.failures.rows import Field, Fingerprint, Sample
 from events.issues.fold import is_unnamed
 from events.moments import to_us
-from events.narrowing import one_of
-from events.pages import render_page
+from events.pages.narrowing import one_of
+from events.pages.rendering import render_page
+from events.pages.window import PRESETS, Window, window_in
 from events.queries.resting_keys import keys_in
 from events.rows import FailureRow
-from events.window import PRESETS, Window, window_in
 from events.wording import category_text, clock_text, count_text
 from recovery_ops.control.core.cursors import cut
 from recovery_ops.control.core.pagination import Page, page, place_asked

@@ -15,9 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from events import drawing
-from events.empties import Clause, Empty, Why, none_in, relaxed
-from events.exports import Cell, is_asked, rows_answer
+from events.charts import drawing
 from events.failures.asking import (
     OF_AGENTS,
     SHOWN,
@@ -35,10 +33,12 @@ from events.failures.mixing import NO_RUNS, RUNS_EACH, Mix, mixes
 from events.failures.naming import title_of
 from events.failures.rows import PLACE, Course, Field, Fingerprint, Sample
 from events.moments import from_us
-from events.narrowing import one_of
-from events.pages import render_page
-from events.scoped import NAMES
-from events.window import PRESETS, Window, window_in
+from events.pages.empties import Clause, Empty, Why, none_in, relaxed
+from events.pages.narrowing import one_of
+from events.pages.rendering import render_page
+from events.pages.scoped import NAMES
+from events.pages.table_files import Cell, is_asked, rows_answer
+from events.pages.window import PRESETS, Window, window_in
 from events.wording import count_text, listing
 from recovery_ops.control.core.columns import Column, Columns
 from recovery_ops.control.core.cursors import Place, after_place

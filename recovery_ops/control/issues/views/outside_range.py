@@ -7,12 +7,12 @@ from urllib.parse import quote, urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
 
-from events.empties import none_in
 from events.failures.ever import Ever
 from events.failures.grouping import Grouping
 from events.failures.naming import called_lately, cause_title
-from events.pages import render_page
-from events.window import PRESETS, Window, instant_words
+from events.pages.empties import none_in
+from events.pages.rendering import render_page
+from events.pages.window import PRESETS, Window, instant_words
 from recovery_ops.control.escalations.selectors.by_issue import asked_about
 from recovery_ops.control.issues.models import FailureCase
 from recovery_ops.control.issues.selectors import notes_on, standing_of

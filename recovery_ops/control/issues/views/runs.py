@@ -10,17 +10,17 @@ from django.utils.safestring import SafeString
 
 from events.capacity.asking import capacity_events, parts_struck
 from events.capacity.rows import CapacityEventRow
-from events.drawing import stacked
+from events.charts.drawing import stacked
 from events.failures.met import RUNS_MOST
 from events.failures.rows import Fingerprint, Sample
 from events.failures.sums import kinds_of, totals_in
 from events.issues.fold import KindName
 from events.moments import Span, to_us
+from events.pages.window import Window
 from events.runs.going import Goes
 from events.runs.narrowing import RECOVERED
 from events.runs.rows import RUNG_WORDS, RUNGS
 from events.runs.struck import COUNTED, Struck
-from events.window import Window
 from recovery_ops.control.runs.views.flows import NO_RUNG
 from recovery_ops.rules.enums import RunStatus
 from recovery_ops.rules.incidents.detection import OUTAGE_COUNTS

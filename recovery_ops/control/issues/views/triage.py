@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods
 from events.failures.grouping import SPLIT_FIELDS
 from events.failures.naming import Called, called_lately, cause_title, cause_words
 from events.models import FINGERPRINT_CHARS
-from events.pages import render_page
+from events.pages.rendering import render_page
 from recovery_ops.control.core.environment import actor_of, form_command_context, visit_of
 from recovery_ops.control.core.forms import ReasonForm, add_errors, new_key
 from recovery_ops.control.core.numbers import NumberField, parse_number

@@ -19,7 +19,7 @@ from django.db.migrations.questioner import NonInteractiveMigrationQuestioner
 from django.db.migrations.state import ProjectState
 from django.db.migrations.writer import MigrationWriter
 
-from events.migration_operations import CreateEngineTables, CreateModels
+from events.store.migration_operations import CreateEngineTables, CreateModels
 from recovery_ops import __version__
 
 APPS = ("events", "control")

@@ -22,7 +22,7 @@ from django.utils import timezone
 from events.failures.asking import last_number
 from events.models import Fact
 from events.moments import to_us
-from events.schema import check_schema
+from events.store.schema import check_schema
 from recovery_ops import __version__
 from recovery_ops.control.access.first_account import FILE_NAME, SignIn, ensure_first_account
 from recovery_ops.control.core.numbers import parse_number

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from django.db.models import Sum
 from django.urls import reverse
 
-from events.cardinality import Kind
 from events.failures.asking import counts_lately, named_marks, newest_marked
 from events.failures.grouping import Grouping
 from events.failures.naming import Called, called_lately, cause_title
+from events.ingest.cardinality import Kind
 from events.models import KnownName, MinuteSum
 from events.moments import from_us
 from events.wording import count_text

@@ -11,7 +11,7 @@ from django.utils.dateparse import parse_datetime
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from events.window import in_utc
+from events.pages.window import in_utc
 from recovery_ops.control.core import serializers as documents
 from recovery_ops.control.core.api.pagination import newest_of, paged
 from recovery_ops.control.core.api.requests import BREAK_GLASS_FIELDS, COHORT_FIELDS, COMMAND_FIELDS, ApiView, BodySpec

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Required, Unpack
 
 from events.capacity.bounds import keep_bounds
-from events.classification import keep_rules
-from events.masking import keep_masking
+from events.ingest.classification import keep_rules
+from events.ingest.masking import keep_masking
 from recovery_ops.control.breakers.impact import impact_of
 from recovery_ops.control.core.commands import Change, Command, CommandContext, CommandResult, execute
 from recovery_ops.control.core.models.audit import AuditEntry

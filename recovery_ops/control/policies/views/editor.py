@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from events.pages import render_page
+from events.pages.rendering import render_page
 from recovery_ops.control.breakers.views.actions import UNPROCESSABLE
 from recovery_ops.control.core import checks
 from recovery_ops.control.core.differences import Part, parts_of, written

@@ -10,11 +10,11 @@ from datetime import datetime
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from events.empties import none_in
-from events.pages import render_page
+from events.charts.sankey import sankey
+from events.pages.empties import none_in
+from events.pages.rendering import render_page
+from events.pages.window import PRESETS, window_in
 from events.queries.plays import READ, PlayedRow, played
-from events.sankey import sankey
-from events.window import PRESETS, window_in
 from events.wording import category_text, count_text, lasted_text, listing
 from recovery_ops.control.desired_state.status import Standing
 from recovery_ops.control.runbooks.views import lines_of

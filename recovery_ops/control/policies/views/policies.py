@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from events import queries
-from events.pages import fragment_of, render_page
+from events.pages.rendering import fragment_of, render_page
 from events.queries.operations import calls_of_a_day, is_known_operation
 from events.recoveries.asking import Cost, by_operation, recoveries, today_of
 from events.rows import AgentRow, OperationRow

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from events.pages import render_page
+from events.pages.rendering import render_page
 from events.wording import count_text, share_text, span_text, zone_word
 from recovery_ops.control.breakers.views.actions import UNPROCESSABLE
 from recovery_ops.control.core import commands

@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from events import queries
-from events.pages import render_page
+from events.pages.rendering import render_page
 from events.rows import AgentRow
 from events.wording import count_text, share_text, span_text
 from recovery_ops.control.breakers.views.actions import UNPROCESSABLE

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from events.pages import render_page
+from events.pages.rendering import render_page
 from events.runs.rows import RUNG_WORDS
 from events.wording import category_text, count_text, listing, span_text
 from recovery_ops.control.breakers.views.actions import UNPROCESSABLE

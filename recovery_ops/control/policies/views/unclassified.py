@@ -13,11 +13,11 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from events.exports import Cell, is_asked, rows_answer
 from events.failures.asking import is_known
 from events.failures.unknown import Matched
 from events.moments import to_us
-from events.pages import render_page
+from events.pages.rendering import render_page
+from events.pages.table_files import Cell, is_asked, rows_answer
 from events.wording import category_text, clock_text, count_text
 from recovery_ops.control.breakers.views.actions import UNPROCESSABLE
 from recovery_ops.control.core.environment import actor_of, visit_of

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from events.pages import render_page
+from events.pages.rendering import render_page
 from events.wording import count_text
 from recovery_ops.control.breakers.views.actions import UNPROCESSABLE
 from recovery_ops.control.core.environment import actor_of, visit_of

@@ -15,8 +15,8 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_http_methods
 
-from events.pages import render_page
-from events.sankey import sankey
+from events.charts.sankey import sankey
+from events.pages.rendering import render_page
 from events.wording import category_text, count_text, share_text
 from recovery_ops.control.core.differences import lines_of
 from recovery_ops.control.core.environment import actor_of, visit_of

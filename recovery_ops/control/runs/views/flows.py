@@ -10,10 +10,10 @@ from datetime import datetime
 from django.http import HttpRequest, QueryDict
 from django.utils.safestring import SafeString
 
+from events.charts.sankey import sankey
+from events.pages.window import window_in
 from events.runs.rows import RUNG_WORDS, RUNGS
 from events.runs.selectors import RunList
-from events.sankey import sankey
-from events.window import window_in
 from events.wording import count_text
 from recovery_ops.control.runs.export import run_list_of
 from recovery_ops.control.runs.status import word_of_status

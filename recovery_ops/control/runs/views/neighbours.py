@@ -8,7 +8,7 @@ from datetime import datetime
 from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 
-from events.window import window_in
+from events.pages.window import window_in
 from recovery_ops.control.core.list_neighbours import NOBODY, Neighbours, list_of, neighbours_of
 from recovery_ops.control.core.pagination import place_asked
 from recovery_ops.control.runs.export import PLACE, run_list_of

@@ -15,8 +15,9 @@ from django.utils import timezone
 from django.utils.cache import add_never_cache_headers
 from django.utils.safestring import SafeString
 
-from events.exports import MARKDOWN, Cell, is_asked, markdown_answer, rows_answer
-from events.pages import render_page
+from events.pages.rendering import render_page
+from events.pages.table_files import MARKDOWN, Cell, is_asked, markdown_answer, rows_answer
+from events.pages.window import Window
 from events.queries.spend_accounts import Account, spend_accounts
 from events.rows import AgentRow
 from events.runs.behind import OutageTold, with_outages
@@ -27,7 +28,6 @@ from events.runs.selectors import reporting_of, run_of
 from events.runs.stored import is_told_of
 from events.runs.story import category_counts
 from events.timelines import Table
-from events.window import Window
 from events.wording import clock_text, count_text, lasted_text, listing
 from recovery_ops.control.audit.guarded_content import show_facts
 from recovery_ops.control.core.environment import actor_of, visit_of

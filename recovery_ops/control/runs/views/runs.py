@@ -10,16 +10,16 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from events.empties import Clause, Empty, Why, none_in, relaxed
-from events.exports import is_asked, rows_answer
-from events.pages import render_page
+from events.pages.empties import Clause, Empty, Why, none_in, relaxed
+from events.pages.rendering import render_page
+from events.pages.table_files import is_asked, rows_answer
+from events.pages.window import PRESETS, Window, window_in
 from events.runs.going import Reporting
 from events.runs.ladder import steps_taken
 from events.runs.narrowing import ASKS, STATUSES, Narrow
 from events.runs.rows import RUNG_WORDS, RUNGS, RunStory
 from events.runs.selectors import RunFilters, RunList, Show, reporting_ids
 from events.runs.story import category_counts
-from events.window import PRESETS, Window, window_in
 from events.wording import count_text
 from recovery_ops.control.core.columns import Column, Columns
 from recovery_ops.control.core.cursors import cursor_of

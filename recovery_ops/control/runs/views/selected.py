@@ -12,7 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from events.pages import render_page
+from events.pages.rendering import render_page
 from events.runs.rows import RunStory
 from events.runs.selectors import get_runs
 from recovery_ops.control.breakers.views.actions import UNPROCESSABLE

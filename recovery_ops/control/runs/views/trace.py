@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.utils.safestring import SafeString
 
-from events.narrowing import one_of
+from events.pages.narrowing import one_of
 from events.runs.critical import CriticalPath, critical_path
 from events.runs.records import records_of
 from events.runs.rows import RunStory

@@ -12,11 +12,12 @@ from django.utils import timezone
 from django.utils.cache import add_never_cache_headers
 from django.views.decorators.http import require_http_methods
 
-from events import remarks, tallies
-from events.cardinality import Standing, standings
+from events.ingest import tallies
+from events.ingest.cardinality import Standing, standings
 from events.models import Quarantine, Tally
 from events.moments import from_us
-from events.pages import render_page
+from events.otlp import remarks
+from events.pages.rendering import render_page
 from events.wording import count_text
 from recovery_ops.control.audit.guarded_content import show_line
 from recovery_ops.control.core.environment import actor_of, visit_of

@@ -10,11 +10,11 @@ from django.db.models import Max
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from events import holdings, retention
-from events.cardinality import Standing, standings
+from events.ingest.cardinality import Standing, standings
+from events.ingest.tallies import tallies_of
 from events.models import Agent, Quarantine
 from events.moments import from_us
-from events.tallies import tallies_of
+from events.store import holdings, retention
 from events.wording import count_text
 from recovery_ops.control.core.views.settings import settings_page
 from recovery_ops.control.dashboard.views.first_steps import SELF_TEST
