@@ -184,7 +184,9 @@ def test_what_answers_but_is_no_console_is_said(operator: Operator, capsys: pyte
     assert untold(capsys.readouterr().err, 404) == [], "HTTP is all that it speaks"
 
 
-@pytest.mark.parametrize("words", [[], ["trip"], ["trip", "search_web"], ["trip", "x", *WHY, "--for", "soon"]])
+@pytest.mark.parametrize(
+    "words", [[], ["trip"], ["trip", "search_web", "--reason"], ["trip", "x", *WHY, "--for", "soon"]]
+)
 def test_misuse_is_told(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         Operator("http://127.0.0.1:9", "a key").run(*words)

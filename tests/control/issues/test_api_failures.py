@@ -114,7 +114,7 @@ def test_the_command_line_says_what_became_of_each(operator: Operator) -> None:
     assert operator.run("failures", "list") == cli.DONE
     assert untold(operator.said[0], "one", 3, "timeout", "crm.update") == []
     assert operator.run("failures", "resolve", "one", "moon", *SAID_WHY) == cli.REFUSED
-    assert untold(operator.said[0], "one", "resolved", "nobody") == []
+    assert untold(operator.said[0], "one", "resolved", "unassigned") == []
     assert operator.run("failures", "archive", "two", "--for", "7d", *SAID_WHY) == cli.DONE
     assert operator.run("failures", "merge", "one", "two", *SAID_WHY) == cli.DONE
     assert [untold(one, "merge", "one") for one in operator.said] == [[]]
@@ -122,7 +122,7 @@ def test_the_command_line_says_what_became_of_each(operator: Operator) -> None:
     assert operator.run("failures", "undo", str(number), *SAID_WHY) == cli.DONE
     assert operator.run("failures", "split", "one", "--field", "operation", "--value", "x", *SAID_WHY) == cli.DONE
     assert operator.run("failures", "unassign", "one", *SAID_WHY, "--dry-run") == cli.DONE
-    assert [untold(one, "one", "resolved", "nobody") for one in operator.said] == [[]]
+    assert [untold(one, "one", "resolved", "unassigned") for one in operator.said] == [[]]
     case = FailureCase.objects.get(fingerprint="one")
     assert (case.state, case.assigned_to) == ("resolved", "")
 
@@ -149,6 +149,6 @@ def test_the_command_line_tries_a_changed_split_and_waits_for_clean_runs(operato
     assert operator.run(*words) == cli.DONE
     assert FailureGrouping.objects.get(ended_at=None).value == "crm.update"
     assert operator.run("failures", "resolve", "two", "--clean-runs", "12", *SAID_WHY) == cli.DONE
-    assert [untold(one, "two", "pending", "nobody") for one in operator.said] == [[]]
+    assert [untold(one, "two", "pending", "unassigned") for one in operator.said] == [[]]
     assert operator.run("failures", "list", "--state", "pending") == cli.DONE
-    assert untold(operator.said[1], "pending", 0, 12, "nobody") == [], "clean runs so far, of how many"
+    assert untold(operator.said[1], "pending", 0, 12, "unassigned") == [], "clean runs so far, of how many"
