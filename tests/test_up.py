@@ -18,8 +18,8 @@ from events.keys import revoke_key
 from events.models import AgentKey
 from recovery_ops.control.access.first_account import FILE_NAME, ensure_first_account
 from recovery_ops.control.access.selectors import grants_of
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.demo_fleet import fleet_key
+from recovery_ops.rules.roles import Role
 from tests.support.processes import ROOT, Running, Server, eventually
 
 StartServer = Callable[..., Server]

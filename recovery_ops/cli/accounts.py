@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from recovery_ops.cli.words import DONE, REASON_HELP, Asking, Say, add_paging, say_rows
+from recovery_ops.rules.roles import ROLES
 
 _PATH = "/api/v1/accounts"
 _WHOLE = {
@@ -30,7 +31,7 @@ def add_words(verbs: Any) -> None:
     for one in (give, take, *whole):
         one.add_argument("number", type=int, help="number in `list`")
     for one in (create, give):
-        one.add_argument("--role", required=True, help="viewer, responder, operator, editor, approver, admin")
+        one.add_argument("--role", required=True, help=", ".join(ROLES))
     for one in (give, take):
         one.add_argument("--group", help="only for this group of agents")
     for one in (create, give, take):

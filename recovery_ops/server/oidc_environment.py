@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from recovery_ops.rules.roles import ROLES
 from recovery_ops.server.environment import Misconfigured
 
-_ROLES = ("viewer", "responder", "operator", "editor", "approver", "admin")
 _GRANT = re.compile(r"(?P<group>[^=]+)=(?P<role>[a-z]+)(@(?P<environment>[^/]+)(/(?P<part>.+))?)?")
 _LOCAL = {"localhost", "127.0.0.1", "::1"}
 EVERYWHERE = ANY = "*"
@@ -83,9 +83,9 @@ def _roles(text: str) -> dict[str, tuple[Held, ...]]:
         if not word:
             continue
         grant = _GRANT.fullmatch(word)
-        if grant is None or grant["role"] not in _ROLES:
+        if grant is None or grant["role"] not in ROLES:
             reason = f"has {word!r}; each part is GROUP=ROLE, GROUP=ROLE@ENVIRONMENT or GROUP=ROLE@ENVIRONMENT/SERVICES"
-            raise Misconfigured("RECOVERY_OPS_OIDC_ROLES", f"{reason}, and a role is one of {', '.join(_ROLES)}")
+            raise Misconfigured("RECOVERY_OPS_OIDC_ROLES", f"{reason}, and a role is one of {', '.join(ROLES)}")
         held = Held(grant["environment"] or EVERYWHERE, grant["part"] or ANY, grant["role"])
         found.setdefault(grant["group"].strip(), []).append(held)
     return {group: tuple(held) for group, held in found.items()}

@@ -23,12 +23,13 @@ from events.capacity.models import CapacityEvent
 from events.models import Agent
 from recovery_ops.control.access.models import RoleGrant
 from recovery_ops.control.breakers.services.load_shedding import shed
-from recovery_ops.control.core.permissions import OF_A_PART, Role
+from recovery_ops.control.core.permissions import OF_A_PART
 from recovery_ops.control.demonstration.models import Demonstration
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.services.opening import open_escalations
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.events import Escalated
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON, asked, person
 from tests.support.addresses import Address
 from tests.support.foreign_objects import kind_of

@@ -13,8 +13,8 @@ import pytest
 from events.capacity.detection import look
 from events.keys import create_key
 from recovery_ops.control import tasks
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.events import Event
+from recovery_ops.rules.roles import Role
 from recovery_ops.wire import names
 from tests.support import walks
 from tests.support.any_events import FAULTS, alone, bare, good, spoilt, store

@@ -18,12 +18,12 @@ from events.keys import create_key
 from recovery_ops.celery import app
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.models.bases import EVERYWHERE
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.notifications.services.digests import set_digest
 from recovery_ops.control.notifications.triggers import TRIGGERS
 from recovery_ops.control.policies.services.proposals import approve, schedule, submit
 from recovery_ops.rules.enums import Category, State
 from recovery_ops.rules.events import DegradationStarted, Escalated, RunStarted
+from recovery_ops.rules.roles import Role
 from tests.control.every_route import Try, everything
 from tests.control.test_other_environment import OTHER, copied, tables, wish
 from tests.support.actions import asked

@@ -15,7 +15,6 @@ from events.runs.selectors import get_runs
 from recovery_ops.control.breakers.services import overrides
 from recovery_ops.control.breakers.services.load_shedding import shed
 from recovery_ops.control.core.audit_log import verify_chain
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.dashboard.marks import marks_in
 from recovery_ops.control.dashboard.services import annotate
 from recovery_ops.control.escalations.models import EscalationNote
@@ -31,6 +30,7 @@ from recovery_ops.control.replay.services.replays import start_replay
 from recovery_ops.control.runs.services.aborts import abort_run
 from recovery_ops.rules.enums import RunStatus
 from recovery_ops.rules.events import Escalated, RunFinished, RunStarted
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON, SEARCH, asked, person
 from tests.support.engines import engine
 from tests.support.recording import Studio

@@ -30,7 +30,6 @@ from events.ingest.commits import writer
 from events.ingest.reporters import reporters
 from events.models import Fact as Stored
 from events.models import Quarantine
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.desired_state.opamp.models import OpampAgent
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.services.opening import open_escalations
@@ -39,6 +38,7 @@ from recovery_ops.control.notifications.rules import tell
 from recovery_ops.control.notifications.services.settings import save_channel, save_rule
 from recovery_ops.rules import events as facts
 from recovery_ops.rules.classification.redaction import MASK
+from recovery_ops.rules.roles import Role
 from tests.support import walks
 from tests.support.actions import asked, person
 from tests.support.masking import SECRETS

@@ -18,7 +18,7 @@ from events.models import Fact
 from events.otlp import reading
 from events.otlp.sent import Encoding, Signal
 from events.store.writes import store_facts
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 from recovery_ops.server import environment
 from tests.support.otlp import attributes
 from tests.support.pages import signed_in, text_of

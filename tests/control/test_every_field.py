@@ -19,7 +19,7 @@ from django.test import Client
 from recovery_ops.control.api_urls import urlpatterns
 from recovery_ops.control.core.api.requests import ApiView
 from recovery_ops.control.core.models.bases import EVERYWHERE
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 from tests.control.every_route import DOCUMENT, Try, everything
 from tests.support.foreign_objects import world
 from tests.support.isolated import rolled_back

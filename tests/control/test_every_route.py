@@ -17,7 +17,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from recovery_ops.control.core.models.bases import EVERYWHERE
-from recovery_ops.control.core.permissions import ROLES, Role
+from recovery_ops.rules.roles import ROLES, Role
 from tests.control.every_route import OF_EVERYBODY, Try, answered, everything, names
 from tests.support.engines import engine
 from tests.support.foreign_objects import holding, world

@@ -22,9 +22,9 @@ from events.ingest.cardinality import known_names
 from events.ingest.commits import writer
 from events.ingest.masking import forget_masking
 from events.models import Fact, Quarantine
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.services.opening import open_escalations
+from recovery_ops.rules.roles import Role
 from recovery_ops.wire import names
 from tests.support.otlp import Door, record, request
 from tests.support.pages import PAGES, signed_in

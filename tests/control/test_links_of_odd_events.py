@@ -7,8 +7,8 @@ from django.test import Client
 
 from events.ingest.cardinality import Kind
 from events.models import KnownName
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.events import DegradationEnded, DegradationStarted, GateClosed
+from recovery_ops.rules.roles import Role
 from recovery_ops.wire import names
 from tests.support.any_events import bare, store
 from tests.support.html import Shown

@@ -13,8 +13,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from events.models import Fact
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category, State
+from recovery_ops.rules.roles import Role
 from tests.support.html import Shown
 from tests.support.pages import HOSTILE, signed_in, text_of, troubled_fleet
 from tests.support.stories import Story, failed, moved

@@ -18,9 +18,10 @@ from recovery_ops.control.breakers.models.ramps import ResetRamp
 from recovery_ops.control.breakers.services import overrides
 from recovery_ops.control.breakers.services import resets as resets_services
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import OF_A_PART, Role
+from recovery_ops.control.core.permissions import OF_A_PART
 from recovery_ops.rules.enums import State
 from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON, asked
 from tests.support.addresses import Address
 from tests.support.foreign_objects import addresses, admin_of, answered, holding, world

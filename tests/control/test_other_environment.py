@@ -17,7 +17,7 @@ from recovery_ops.control.breakers.models.load_shedding import LoadShed
 from recovery_ops.control.breakers.models.overrides import Override
 from recovery_ops.control.core.models.audit import AuditEntry, AuditHead
 from recovery_ops.control.core.models.bases import EVERYWHERE
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 from tests.control.every_route import Try, everything
 from tests.support.foreign_objects import world
 from tests.support.isolated import rolled_back

@@ -12,10 +12,10 @@ from django.test import Client
 from events.keys import create_key
 from recovery_ops.control.breakers.models.overrides import Override, Reset
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.policies.models.policies import PolicyRelease
 from recovery_ops.rules.enums import ApplyStatus, State
 from recovery_ops.rules.policy.settings import SETTINGS
+from recovery_ops.rules.roles import Role
 from tests.support.form_faults import faults_of
 from tests.support.html import Shown
 from tests.support.pages import REASON, edited, held, sent, signed_in, text_of, troubled_fleet

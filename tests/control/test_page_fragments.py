@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 from django.utils import timezone
 
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 from tests.support.pages import PAGES, edited, held, signed_in, troubled_fleet
 from tests.support.query_counts import asked_of, asked_question
 from tests.support.stories import NOW

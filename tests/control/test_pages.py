@@ -18,11 +18,11 @@ from events.pages.empties import Why
 from events.timelines.charts import plain
 from recovery_ops.control.breakers.models.overrides import Override, Reset
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.desired_state import document as desired
 from recovery_ops.control.policies.models.policies import PolicyRelease
 from recovery_ops.rules.enums import ApplyStatus, State
 from recovery_ops.rules.events import DesiredStateApplied
+from recovery_ops.rules.roles import Role
 from tests.support.html import Shown
 from tests.support.isolated import rolled_back
 from tests.support.pages import (

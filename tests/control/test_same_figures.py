@@ -16,9 +16,9 @@ from events.capacity.detection import look, look_back
 from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_reach
 from events.seeding import Plan, seed
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.demonstration.history import generate_history
 from recovery_ops.rules.enums import Category
+from recovery_ops.rules.roles import Role
 from tests.support.html import Shown
 from tests.support.pages import REASON, signed_in
 from tests.support.stories import NOW, Story, ago, failed

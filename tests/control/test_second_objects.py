@@ -14,7 +14,6 @@ from recovery_ops.control.breakers.models.ramps import ResetRamp
 from recovery_ops.control.core.models.approval_requests import ApprovalRequest
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.models.bases import EVERYWHERE
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.dashboard.models import Annotation
 from recovery_ops.control.dashboard.services import annotate
 from recovery_ops.control.escalations.models import Escalation
@@ -28,6 +27,7 @@ from recovery_ops.control.policies.services.rollouts import start_rollout
 from recovery_ops.control.replay.models.golden import GoldenCase
 from recovery_ops.control.replay.models.replays import Replay
 from recovery_ops.control.replay.services.replays import start_replay
+from recovery_ops.rules.roles import Role
 from tests.control.every_route import Try, everything, tries
 from tests.control.test_every_route import undrawn
 from tests.support.actions import asked, person

@@ -11,9 +11,9 @@ from django.test import Client
 
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.models.bases import EVERYWHERE
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.notifications.models.notifications import Channel
+from recovery_ops.rules.roles import Role
 from tests.control.every_route import LATER, Try, everything
 from tests.control.test_other_environment import Written, copied, wish
 from tests.support.foreign_objects import world

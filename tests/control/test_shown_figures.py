@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 from django.test import Client
 
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 from tests.support.html import Shown
 from tests.support.pages import signed_in
 from tests.support.recoveries import busy

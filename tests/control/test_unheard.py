@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 from tests.support.html import Shown
 from tests.support.pages import PAGES, signed_in, troubled_fleet
 

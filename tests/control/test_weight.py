@@ -10,7 +10,7 @@ import brotli  # type: ignore[import-untyped]  # it ships no types
 import pytest
 from django.contrib.staticfiles import finders
 
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 from tests.support.pages import signed_in, troubled_fleet
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]

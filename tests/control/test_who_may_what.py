@@ -21,9 +21,9 @@ from recovery_ops.control.breakers.models.overrides import Override
 from recovery_ops.control.breakers.services import overrides
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.models.revisions import Revision
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.policies.services import proposals as proposals_services
 from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON, asked, person, small_fleet
 from tests.support.addresses import Address, as_role
 

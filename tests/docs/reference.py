@@ -17,7 +17,7 @@ from recovery_ops.cli import _parser
 from recovery_ops.control import api_urls
 from recovery_ops.control.api_docs.openapi import BASE, openapi
 from recovery_ops.control.core.api.requests import ApiView
-from recovery_ops.control.core.permissions import KEY_PERMISSIONS, OF_A_PART, PERMISSIONS, ROLES
+from recovery_ops.control.core.permissions import KEY_PERMISSIONS, OF_A_PART, PERMISSIONS
 from recovery_ops.control.self_monitoring.readings import METRICS
 from recovery_ops.rules.policy.fleet_settings import (
     NO_RAMP_SAID,
@@ -31,6 +31,7 @@ from recovery_ops.rules.policy.model import BUILT_IN_DEFAULTS, FAIL_CLOSED
 from recovery_ops.rules.policy.schema import policy_schema
 from recovery_ops.rules.policy.settings import SETTINGS, Setting
 from recovery_ops.rules.policy.spend_settings import SPEND_SETTINGS, SpendCaps
+from recovery_ops.rules.roles import ROLES
 from recovery_ops.rules.run_limits import GUARD_SETTINGS, GuardLimits
 from recovery_ops.runtime.process.identity import VARIABLES
 from recovery_ops.server.variables import PREFIX, SECTIONS, Variable

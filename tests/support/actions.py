@@ -14,11 +14,12 @@ from recovery_ops.control.core.checks import name_to_confirm
 from recovery_ops.control.core.commands import CommandResult
 from recovery_ops.control.core.models.audit import AuditEntry, AuditHead
 from recovery_ops.control.core.models.revisions import Revision
-from recovery_ops.control.core.permissions import Grants, Role
+from recovery_ops.control.core.permissions import Grants
 from recovery_ops.control.policies.models.policies import PolicyRelease
 from recovery_ops.control.policies.services import policies
 from recovery_ops.rules.enums import State
 from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.roles import Role
 from tests.support.stories import NOW, Story, counted, heartbeat, moved
 
 REASON = "the provider answers 529 to everyone"

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 
 from recovery_ops.control.access.models import RoleGrant
 from recovery_ops.control.core.api.requests import ApiView
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON
 
 DUMMY: dict[type, Any] = {str: REASON, bool: False, float: 3600.0, int: 1, list: ["search_web"], dict: {}, object: {}}

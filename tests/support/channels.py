@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.notifications.models.notifications import Channel, NotificationRule
 from recovery_ops.control.notifications.services.settings import save_channel, save_rule
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 from tests.support.stories import ago
 from tests.support.webhook_receiver import Receiver

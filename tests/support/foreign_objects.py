@@ -28,7 +28,6 @@ from recovery_ops.control.core import actors, rejections
 from recovery_ops.control.core.models.approval_requests import ApprovalRequest
 from recovery_ops.control.core.models.environment_rules import EnvironmentRules
 from recovery_ops.control.core.models.revisions import Revision
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.dashboard.services import annotate
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.services.opening import open_escalations
@@ -45,6 +44,7 @@ from recovery_ops.control.replay.services.replays import start_replay
 from recovery_ops.rules.enums import Category, Evidence, State
 from recovery_ops.rules.events import Escalated
 from recovery_ops.rules.policy.scope import ANY, Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON, SEARCH, asked, person
 from tests.support.addresses import Address, as_role
 from tests.support.capacity import storm

@@ -8,7 +8,8 @@ from typing import Any
 
 from recovery_ops.control.access.services import accounts
 from recovery_ops.control.core.commands import CommandResult
-from recovery_ops.control.core.permissions import Grants, Role
+from recovery_ops.control.core.permissions import Grants
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON, person
 
 EVERYWHERE_ADMIN = replace(person(Role.ADMIN, name="root"), may=Grants({"*": Role.ADMIN}).may)

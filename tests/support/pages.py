@@ -11,9 +11,9 @@ from django.test import Client
 
 from recovery_ops.control.access.models import RoleGrant
 from recovery_ops.control.breakers.models.overrides import Override
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category, State
 from recovery_ops.rules.events import DegradationStarted
+from recovery_ops.rules.roles import Role
 from tests.support.stories import Story, counted, failed, heartbeat, moved
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"

@@ -7,10 +7,10 @@ from typing import Any
 
 from recovery_ops.control.core.actors import Actor
 from recovery_ops.control.core.commands import CommandResult
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.policies.models.policies import PolicyProposal
 from recovery_ops.control.policies.services import proposals
 from recovery_ops.rules.policy.model import BUILT_IN, document_of
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 
 EVA, TOM = person(Role.EDITOR, "eva"), person(Role.APPROVER, "tom")

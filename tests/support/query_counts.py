@@ -6,11 +6,11 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.notifications.rules import tell
 from recovery_ops.control.runbooks.markdown import key_of
 from recovery_ops.control.runbooks.services import save_runbook, tick_step
 from recovery_ops.rules.enums import Category
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked
 from tests.support.channels import EVA, channel
 from tests.support.escalation_pages import questions

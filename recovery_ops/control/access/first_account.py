@@ -10,7 +10,7 @@ from django.contrib.auth import get_user_model
 from django.db import transaction
 
 from recovery_ops.control.access.account_services import create_account
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 
 FILE_NAME = "initial-sign-in"
 _NAME = "admin"

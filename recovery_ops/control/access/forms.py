@@ -10,8 +10,8 @@ from events.keys import MOST_REQUESTS_PER_S, SCOPES
 from recovery_ops.control.access.account_names import NAME_CHARS as PERSON_CHARS
 from recovery_ops.control.core.models.bases import EVERYWHERE, NAME_CHARS
 from recovery_ops.control.core.numbers import NumberField
-from recovery_ops.control.core.permissions import ROLES, Role
 from recovery_ops.control.core.settings_forms import SettingForm
+from recovery_ops.rules.roles import ROLES, Role
 
 _DAYS = [("30", "30 days"), ("90", "90 days"), ("365", "1 year"), ("", "never")]
 

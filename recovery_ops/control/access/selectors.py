@@ -16,8 +16,9 @@ from events.models import AgentKey
 from recovery_ops.control.access.models import RoleGrant
 from recovery_ops.control.access.services.keys import is_good
 from recovery_ops.control.core.models.bases import EVERYWHERE
-from recovery_ops.control.core.permissions import Grants, Role, grants_from
+from recovery_ops.control.core.permissions import Grants, grants_from
 from recovery_ops.rules.policy.scope import ANY
+from recovery_ops.rules.roles import Role
 
 SOON = timedelta(days=14)
 

@@ -23,8 +23,9 @@ from recovery_ops.control.core.client_addresses import client_address
 from recovery_ops.control.core.models.bases import EVERYWHERE, NAME_CHARS
 from recovery_ops.control.core.models.environment_rules import EnvironmentRules
 from recovery_ops.control.core.models.revisions import Revision
-from recovery_ops.control.core.permissions import Grants, Role
+from recovery_ops.control.core.permissions import Grants
 from recovery_ops.control.core.production import by_setting_or_name
+from recovery_ops.rules.roles import Role
 
 PARAMETER = "environment"
 _SESSION_KEY = "environment"

@@ -4,24 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from recovery_ops.control.core.models.bases import EVERYWHERE
 from recovery_ops.rules.policy.scope import ANY
-
-
-class Role(StrEnum):
-    """From the one who may only look to the one who may let others in."""
-
-    VIEWER = "viewer"
-    RESPONDER = "responder"
-    OPERATOR = "operator"
-    EDITOR = "editor"
-    APPROVER = "approver"
-    ADMIN = "admin"
-
-
-ROLES = tuple(Role)
+from recovery_ops.rules.roles import ROLES, Role
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from events.moments import from_us, to_us
 from events.otlp.sent import Batch, Sent
 from events.store.writes import store_facts
 from recovery_ops.control.core.actors import Actor, system_actor
-from recovery_ops.control.core.permissions import Grants, Role
+from recovery_ops.control.core.permissions import Grants
 from recovery_ops.control.dashboard.services import annotate
 from recovery_ops.control.demonstration.models import Demonstration
 from recovery_ops.control.demonstration.simulation import HOUR_S, Recorded, simulated
@@ -38,6 +38,7 @@ from recovery_ops.control.escalations.services.due import keep_deadlines
 from recovery_ops.control.escalations.services.opening import ASKED, open_escalations
 from recovery_ops.rules.events import Record
 from recovery_ops.rules.policy.model import parse_policy
+from recovery_ops.rules.roles import Role
 from recovery_ops.wire import encode
 
 GROUP_ROWS = 500

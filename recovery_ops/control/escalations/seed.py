@@ -24,7 +24,7 @@ from events.seeding import Plan, caller_of, fleet_of, operation_name, run_name, 
 from events.store.writes import store_facts
 from recovery_ops.control.core.actors import Actor
 from recovery_ops.control.core.models.heartbeats import Beat
-from recovery_ops.control.core.permissions import Grants, Role
+from recovery_ops.control.core.permissions import Grants
 from recovery_ops.control.escalations.models import Escalation, EscalationSource
 from recovery_ops.control.escalations.services.actions import respond
 from recovery_ops.control.escalations.services.due import keep_deadlines
@@ -32,6 +32,7 @@ from recovery_ops.control.escalations.services.opening import open_escalations
 from recovery_ops.rules import events as facts
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.policy.escalation_rules import QUESTION
+from recovery_ops.rules.roles import Role
 from recovery_ops.rules.run_limits import ERRORS
 
 LOOKED_AFTER = timedelta(seconds=3)

@@ -12,9 +12,10 @@ from django.db.models import Q, QuerySet
 from recovery_ops.control.access.models import RoleGrant
 from recovery_ops.control.core.models.bases import EVERYWHERE
 from recovery_ops.control.core.numbers import parse_numbers
-from recovery_ops.control.core.permissions import LEAST_ROLE, ROLES
+from recovery_ops.control.core.permissions import LEAST_ROLE
 from recovery_ops.rules.notifications.escalation_levels import EVERYBODY
 from recovery_ops.rules.policy.scope import ANY
+from recovery_ops.rules.roles import ROLES
 
 _ANSWERING = [role.value for role in ROLES[ROLES.index(LEAST_ROLE["respond"]) :]]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from recovery_ops.control.access.account_names import normal_name, skeleton
 from recovery_ops.control.access.account_services import create_account
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON
 from tests.support.api_client import Program
 from tests.support.concurrency import THREADS, at_once

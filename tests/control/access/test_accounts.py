@@ -17,7 +17,7 @@ from recovery_ops.control.access.selectors import grants_of
 from recovery_ops.control.breakers.models.overrides import Override
 from recovery_ops.control.core.audit_log import verify_chain
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import ROLES, Role
+from recovery_ops.rules.roles import ROLES, Role
 from tests.support.actions import asked, person, trip
 
 pytestmark = pytest.mark.django_db

@@ -19,7 +19,7 @@ from recovery_ops.control.access.models import RoleGrant
 from recovery_ops.control.access.sign_in import sessions
 from recovery_ops.control.core.audit_log import verify_chain
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 from tests.support.api_client import Program
 from tests.support.intake import mended, refused
 from tests.support.pages import signed_in

@@ -13,7 +13,7 @@ from events.models import AgentKey
 from recovery_ops.control.access.account_services import create_account
 from recovery_ops.control.access.models import RoleGrant
 from recovery_ops.control.access.services import accounts as people
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON
 from tests.support.keys_and_people import account
 from tests.support.passkeys import SoftwareKey

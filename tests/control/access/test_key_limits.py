@@ -18,8 +18,8 @@ from events import keys
 from events.ingest.commits import writer
 from events.models import AgentKey, Fact
 from recovery_ops.control.access.services import keys as key_actions
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 from tests.support.desired_stream import following, served
 from tests.support.otlp import Door, record, request

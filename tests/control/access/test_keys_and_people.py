@@ -19,8 +19,8 @@ from recovery_ops.control.access.services import accounts, keys
 from recovery_ops.control.core.audit_log import verify_chain
 from recovery_ops.control.core.commands import CommandResult
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 from tests.support.keys_and_people import EVERYWHERE_ADMIN, account
 

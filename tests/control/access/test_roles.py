@@ -9,7 +9,8 @@ from django.contrib.auth.models import AnonymousUser, User
 
 from recovery_ops.control.access.models import RoleGrant
 from recovery_ops.control.access.selectors import grants_of, may
-from recovery_ops.control.core.permissions import LEAST_ROLE, ROLES, Grants, Role, may_of_key
+from recovery_ops.control.core.permissions import LEAST_ROLE, Grants, may_of_key
+from recovery_ops.rules.roles import ROLES, Role
 
 LOOK = {"see", "see_audit"}
 POLICY = {"edit_policy", "propose_policy", "release_policy", "roll_back_policy"}

@@ -25,7 +25,7 @@ from recovery_ops.control.access.sign_in import sessions
 from recovery_ops.control.breakers.models.overrides import Override
 from recovery_ops.control.core.audit_log import verify_chain
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 from tests.support.html import Shown
 from tests.support.passkeys import SoftwareKey
 from tests.support.sign_in import NAME, PASSWORD, add_app, add_key, code_of, is_in, json_in, signed_in

@@ -28,9 +28,9 @@ from recovery_ops.control.access.selectors import grants_of
 from recovery_ops.control.access.sign_in import allauth_adapters, proxies
 from recovery_ops.control.access.sign_in.oidc_discovery import Finding
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.notifications import transport
 from recovery_ops.control.notifications.transport import Unreached
+from recovery_ops.rules.roles import Role
 from recovery_ops.server import oidc_environment as single_sign_on
 from recovery_ops.server.environment import Misconfigured
 from tests.support.actions import REASON, small_fleet

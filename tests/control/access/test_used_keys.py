@@ -12,7 +12,7 @@ from django.utils import timezone
 from events import keys
 from events.models import AgentKey
 from recovery_ops.control.access.services.keys import make_key, rotate_key
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 from tests.support.api_client import Program
 from tests.support.pages import signed_in, text_of

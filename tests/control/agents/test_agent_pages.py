@@ -16,7 +16,6 @@ from events.pages.empties import Why
 from events.queries import workload
 from recovery_ops.control.agents.models.labels import InstanceLabels
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.dashboard.views.tiles import Tile
 from recovery_ops.rules.enums import ApplyStatus, Category, DelaySource, RunStatus, State
 from recovery_ops.rules.events import (
@@ -27,6 +26,7 @@ from recovery_ops.rules.events import (
     RunFinished,
     RunStarted,
 )
+from recovery_ops.rules.roles import Role
 from tests.support.api_client import Program
 from tests.support.html import Shown
 from tests.support.pages import HOSTILE, signed_in, text_of, troubled_fleet

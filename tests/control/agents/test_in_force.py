@@ -11,7 +11,6 @@ import pytest
 from events import queries
 from recovery_ops.control.agents.effective_settings import InForce, Line, Why, in_force_of
 from recovery_ops.control.breakers.services import overrides
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.desired_state.document import Who, read
 from recovery_ops.control.policies.services import policies
 from recovery_ops.rules.enums import ApplyStatus, State
@@ -19,6 +18,7 @@ from recovery_ops.rules.events import DesiredStateApplied, DesiredStateRejected,
 from recovery_ops.rules.policy.effective_settings import of_operation, of_process, of_settings
 from recovery_ops.rules.policy.model import BUILT_IN, Settings
 from recovery_ops.rules.policy.scope import Place, Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, trip
 from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of

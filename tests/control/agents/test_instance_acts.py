@@ -15,10 +15,10 @@ from recovery_ops.control.agents.services.instances import act_on_each, retire_i
 from recovery_ops.control.core import audit_log as audit
 from recovery_ops.control.core.actors import Actor
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.self_monitoring.readings import readings
 from recovery_ops.rules.enums import State
+from recovery_ops.rules.roles import Role
 from tests.support.pages import hidden, signed_in, text_of
 from tests.support.stories import NOW, Story, heartbeat, moved
 

@@ -15,10 +15,10 @@ from recovery_ops.control.agents.models.pauses import WorkPause
 from recovery_ops.control.agents.pause_status import Activity, Heed, HeedReason, Pauses
 from recovery_ops.control.agents.services.pauses import Target, end_expired_pauses, pause_work, resume_work
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.desired_state import document as desired
 from recovery_ops.rules.desired_state import Pause
+from recovery_ops.rules.roles import Role
 from recovery_ops.wire import parse_desired
 from tests.support.actions import asked, person
 from tests.support.api_client import Program

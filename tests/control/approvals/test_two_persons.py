@@ -22,7 +22,7 @@ from recovery_ops.control.core.audit_log import verify_chain
 from recovery_ops.control.core.models.approval_requests import ApprovalRequest
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.models.environment_rules import EnvironmentRules
-from recovery_ops.control.core.permissions import Role, may_of_key
+from recovery_ops.control.core.permissions import may_of_key
 from recovery_ops.control.core.rejections import ApprovalPending, CommandRejected
 from recovery_ops.control.core.revisions import current_revision
 from recovery_ops.control.notifications.detectors import approvals as second
@@ -31,6 +31,7 @@ from recovery_ops.control.policies.services import policies
 from recovery_ops.control.policies.services import review as review_services
 from recovery_ops.rules.notifications.grouping import Phase
 from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON, SEARCH, asked, person, small_fleet
 from tests.support.api_client import Program
 from tests.support.html import Shown

@@ -17,9 +17,9 @@ from recovery_ops.control.audit.views.log import Chain
 from recovery_ops.control.breakers.models.overrides import Override
 from recovery_ops.control.core.actors import system_actor
 from recovery_ops.control.core.audit_log import AuditRecord, append
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.policies.services import policies as policies_services
 from recovery_ops.control.policies.services import releases as releases_services
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person, trip
 from tests.support.api_client import Program
 from tests.support.html import Shown

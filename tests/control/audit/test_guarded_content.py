@@ -12,8 +12,8 @@ from events.keys import create_key
 from events.models import Quarantine
 from recovery_ops.control.core import audit_log as audit
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category
+from recovery_ops.rules.roles import Role
 from tests.support.html import Shown
 from tests.support.pages import HOSTILE, signed_in, text_of
 from tests.support.stories import Story, failed

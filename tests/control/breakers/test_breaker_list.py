@@ -11,9 +11,9 @@ import pytest
 
 from events.models import Agent
 from events.moments import to_us
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category, State, Trigger
 from recovery_ops.rules.events import DesiredStateApplied
+from recovery_ops.rules.roles import Role
 from tests.support.html import Shown
 from tests.support.pages import REASON, held, signed_in, text_of, troubled_fleet
 from tests.support.stories import Story, ago, counted, failed, heartbeat, moved

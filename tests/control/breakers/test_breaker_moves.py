@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import State
+from recovery_ops.rules.roles import Role
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import Story, heartbeat, moved
 

@@ -10,12 +10,12 @@ from django.test import Client
 
 from recovery_ops.control.breakers.precedence import Ground
 from recovery_ops.control.breakers.services import overrides as overrides_services
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.desired_state import document as desired
 from recovery_ops.control.desired_state.document import read
 from recovery_ops.rules.enums import State
 from recovery_ops.rules.events import DegradationStarted, DesiredStateApplied, DesiredStateRejected
 from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked
 from tests.support.html import Shown
 from tests.support.pages import REASON, edited, held, signed_in, text_of, troubled_fleet

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from recovery_ops.control.breakers.models.overrides import Override
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON, SEARCH
 from tests.support.form_faults import faults_of
 from tests.support.pages import signed_in

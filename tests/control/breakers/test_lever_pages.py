@@ -14,8 +14,8 @@ from recovery_ops.control.breakers.models.load_shedding import LoadShed
 from recovery_ops.control.breakers.models.overrides import Override
 from recovery_ops.control.breakers.services.load_shedding import shed
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON, asked, person
 from tests.support.form_faults import faults_of
 from tests.support.html import Shown

@@ -6,8 +6,8 @@ from urllib.parse import quote, urljoin
 
 import pytest
 
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import State
+from recovery_ops.rules.roles import Role
 from recovery_ops.rules.url_names import part_of
 from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of

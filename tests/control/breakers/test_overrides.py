@@ -14,13 +14,13 @@ from recovery_ops.control.core import audit_log as audit
 from recovery_ops.control.core.actors import system_actor
 from recovery_ops.control.core.audit_log import verify_chain
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.revisions import current_revision
 from recovery_ops.control.desired_state import document as desired
 from recovery_ops.control.policies.services import policies
 from recovery_ops.rules.enums import State
 from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON, SEARCH, asked, person, small_fleet, trip, written
 from tests.support.stories import NOW
 

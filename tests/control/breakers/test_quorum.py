@@ -17,12 +17,12 @@ from recovery_ops.control.breakers.services import overrides as overrides_servic
 from recovery_ops.control.breakers.services.quorum import keep_quorum
 from recovery_ops.control.core.audit_log import verify_chain
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.revisions import current_revision
 from recovery_ops.control.desired_state import document as desired
 from recovery_ops.control.policies.services import proposals
 from recovery_ops.rules.enums import State, Trigger
 from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person, trip
 from tests.support.api_client import Program
 from tests.support.concurrency import at_once, engine

@@ -10,7 +10,7 @@ from django.utils import timezone
 from recovery_ops import cli
 from recovery_ops.control.breakers.models.ramps import ResetRamp
 from recovery_ops.control.breakers.services import ramps as ramps_services
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 from tests.support.api_client import Program
 from tests.support.command_line import WHY, Operator, operator
 from tests.support.fleet import seen_now

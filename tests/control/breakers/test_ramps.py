@@ -15,7 +15,6 @@ from recovery_ops.control.breakers.services import bulk
 from recovery_ops.control.breakers.services import ramps as ramps_services
 from recovery_ops.control.core.audit_log import verify_chain
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.revisions import current_revision
 from recovery_ops.control.desired_state import document as desired
@@ -23,6 +22,7 @@ from recovery_ops.control.policies.services import proposals
 from recovery_ops.rules.enums import State, Trigger
 from recovery_ops.rules.fleet.reset_ramp import Go, Member
 from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person, trip
 from tests.support.concurrency import at_once, engine
 from tests.support.ramps import FLEET, is_told, later, obey, opened_fleet, reopen, reset, seen, told

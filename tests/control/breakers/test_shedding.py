@@ -13,13 +13,13 @@ from recovery_ops.control.breakers.models.load_shedding import LoadShed
 from recovery_ops.control.breakers.services.load_shedding import end_expired_shed, extend_shed, let_pass, shed
 from recovery_ops.control.core import commands
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.revisions import current_revision
 from recovery_ops.control.desired_state import document as desired
 from recovery_ops.control.policies.models.policies import PolicyRelease
 from recovery_ops.control.policies.services import policies, review
 from recovery_ops.rules.enums import Importance
+from recovery_ops.rules.roles import Role
 from recovery_ops.wire import parse_desired
 from tests.support.actions import REASON, asked, person
 from tests.support.api_client import Program

@@ -14,10 +14,10 @@ from recovery_ops.control.breakers.services.bulk import each
 from recovery_ops.control.breakers.services.load_shedding import extend_shed, let_pass, shed
 from recovery_ops.control.core.checks import FEW
 from recovery_ops.control.core.models.environment_rules import EnvironmentRules
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import ApprovalPending, CommandRejected
 from recovery_ops.rules.enums import State
 from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON, asked, person
 from tests.support.pages import sent, signed_in
 from tests.support.sentences import left_out

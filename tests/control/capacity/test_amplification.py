@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.queries.amplification import amplification
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category, DelaySource, Evidence
 from recovery_ops.rules.events import FailureClassified, RetryScheduled
+from recovery_ops.rules.roles import Role
 from tests.support.examples import examples
 from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of

@@ -16,10 +16,10 @@ from events.capacity.models import CapacityArrangement, CapacityEvent
 from events.capacity.reach import read_reach
 from events.capacity.rows import CapacityEventRow
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.policies.services import proposals, releases
 from recovery_ops.rules.incidents.detection import OutageBounds
 from recovery_ops.rules.policy.model import BUILT_IN, Policy, document_of
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 from tests.support.capacity import storm
 from tests.support.html import Shown

@@ -17,10 +17,10 @@ from recovery_ops.control.capacity.models import CapacityNote
 from recovery_ops.control.capacity.services import merge_events
 from recovery_ops.control.core import audit_log as audit
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.selectors.by_incident import SAID_MOST
 from recovery_ops.control.escalations.services.actions import respond
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked as of_ana
 from tests.support.api_client import Program
 from tests.support.capacity import storm

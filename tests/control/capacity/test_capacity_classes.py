@@ -11,8 +11,8 @@ from django.utils import timezone
 from events.capacity.detection import look
 from events.capacity.reach import read_reach
 from events.timelines import Kind
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category, State
+from recovery_ops.rules.roles import Role
 from tests.support.capacity import storm
 from tests.support.html import Shown
 from tests.support.pages import held, signed_in

@@ -22,9 +22,9 @@ from events.moments import to_us
 from events.queries.weekly import capacity_week
 from events.wording import rate_text
 from recovery_ops.control.capacity.views.week import DAYS, SPANS
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category, DelaySource, RunStatus, State
 from recovery_ops.rules.events import RetryScheduled, RunFinished
+from recovery_ops.rules.roles import Role
 from tests.support.api_client import Program
 from tests.support.capacity import storm
 from tests.support.html import Element, Shown

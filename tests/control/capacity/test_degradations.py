@@ -14,7 +14,6 @@ from django.conf import settings
 from events.degradations.asking import degradations_in
 from events.degradations.rows import Degradations, Standing
 from events.pages.empties import Why
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category, RunStatus
 from recovery_ops.rules.events import (
     AttemptSucceeded,
@@ -24,6 +23,7 @@ from recovery_ops.rules.events import (
     ModelFallback,
     RunFinished,
 )
+from recovery_ops.rules.roles import Role
 from tests.support.html import Shown
 from tests.support.pages import HOSTILE, signed_in, text_of
 from tests.support.stories import NOW, Story, ago, counted, failed, heartbeat

@@ -14,12 +14,12 @@ from events.capacity.reach import read_reach
 from events.models import Fact
 from recovery_ops.control.breakers.models.overrides import Override
 from recovery_ops.control.capacity.models import CapacityNote
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.runbooks.models import Runbook
 from recovery_ops.rules.enums import Category, RunStatus, State
 from recovery_ops.rules.events import FallbackActivated, RunFinished
 from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import trip
 from tests.support.capacity import storm
 from tests.support.html import Shown

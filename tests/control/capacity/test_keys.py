@@ -10,9 +10,9 @@ from django.test import Client
 from events.capacity.detection import look
 from events.capacity.models import CapacityEvent
 from events.queries.resting_keys import keys_at_rest
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category, DelaySource
 from recovery_ops.rules.events import GateClosed, GateOpened, RetryScheduled
+from recovery_ops.rules.roles import Role
 from tests.support.capacity import storm
 from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of

@@ -9,7 +9,6 @@ from django.test import Client
 
 from events.queries.spend_accounts import spend_accounts
 from events.queries.spend_caps import caps_reached
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.services.opening import open_escalations
 from recovery_ops.control.policies.services import proposals
@@ -23,6 +22,7 @@ from recovery_ops.rules.events import (
     SpendCapReached,
 )
 from recovery_ops.rules.policy.spend_settings import SpendCaps
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 from tests.support.api_client import Program
 from tests.support.html import Shown

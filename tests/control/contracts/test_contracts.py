@@ -16,8 +16,8 @@ from recovery_ops.control import api_urls
 from recovery_ops.control.api_docs.openapi import openapi
 from recovery_ops.control.core.actions import ACTIONS
 from recovery_ops.control.core.models.bases import EVERYWHERE
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.exports.catalogue import LISTS
+from recovery_ops.rules.roles import Role
 from tests.control.contracts.names import freeze, golden, renamed, translated
 from tests.control.every_route import Try, everything
 from tests.support.foreign_objects import world

@@ -11,12 +11,13 @@ from django.db import OperationalError, connection
 from recovery_ops import wire
 from recovery_ops.control.core.audit_log import verify_chain
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import LEAST_ROLE, ROLES, Role
+from recovery_ops.control.core.permissions import LEAST_ROLE
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.revisions import current_revision
 from recovery_ops.control.desired_state import document as desired
 from recovery_ops.control.desired_state.document import Who
 from recovery_ops.control.desired_state.stream import Board
+from recovery_ops.rules.roles import ROLES, Role
 from tests.support.actions import DEEDS, REASON, Deed, asked, person, written
 from tests.support.stories import NOW
 

@@ -7,8 +7,8 @@ from html import unescape
 
 import pytest
 
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category
+from recovery_ops.rules.roles import Role
 from tests.support.pages import held, signed_in, text_of, troubled_fleet
 from tests.support.recoveries import busy
 from tests.support.stories import Story, failed

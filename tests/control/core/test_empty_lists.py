@@ -8,11 +8,11 @@ import pytest
 from django.db import connection
 
 from events.pages.empties import Why
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.services.opening import open_escalations
 from recovery_ops.rules.enums import Category, State
 from recovery_ops.rules.events import Escalated
+from recovery_ops.rules.roles import Role
 from tests.support.actions import trip
 from tests.support.channels import channel
 from tests.support.deliveries import message

@@ -10,9 +10,9 @@ import pytest
 from events.capacity.models import CapacityEvent
 from events.ingest.cardinality import Kind
 from events.models import KnownName
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.events import RunStarted
+from recovery_ops.rules.roles import Role
 from tests.support.escalations import one_open
 from tests.support.pages import HOSTILE, signed_in, text_of, troubled_fleet
 from tests.support.stories import Story, failed, heartbeat

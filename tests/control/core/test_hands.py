@@ -14,12 +14,13 @@ from recovery_ops.control.core.actors import Actor
 from recovery_ops.control.core.commands import CommandResult
 from recovery_ops.control.core.models.approval_requests import ApprovalRequest
 from recovery_ops.control.core.models.environment_rules import EnvironmentRules
-from recovery_ops.control.core.permissions import Role, may_of_key
+from recovery_ops.control.core.permissions import may_of_key
 from recovery_ops.control.core.rejections import ApprovalPending, CommandRejected
 from recovery_ops.control.policies.models.policies import PolicyProposal
 from recovery_ops.control.policies.services import proposals
 from recovery_ops.rules.policy.model import BUILT_IN, document_of
 from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 
 pytestmark = pytest.mark.usefixtures("known")

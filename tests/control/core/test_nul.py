@@ -8,8 +8,8 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.dashboard import live_stream
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON
 from tests.support.api_client import Program
 from tests.support.engines import engine

@@ -21,10 +21,10 @@ from events.moments import to_us
 from recovery_ops.control import api_urls, models
 from recovery_ops.control.api_docs.openapi import openapi
 from recovery_ops.control.core.cursors import cursor_of
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category, State
 from recovery_ops.rules.events import DegradationStarted, RunStarted
 from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import trip
 from tests.support.api_client import Program
 from tests.support.fleet import seen_now

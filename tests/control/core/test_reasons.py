@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.urls import reverse
@@ -11,11 +11,12 @@ from recovery_ops.control.breakers.models.overrides import Override
 from recovery_ops.control.breakers.services.bulk import each
 from recovery_ops.control.core.actions import ACTIONS
 from recovery_ops.control.core.checks import FEW
+from recovery_ops.control.core.commands import CommandContext
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.reasons import needs_reason
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.rules.enums import State
+from recovery_ops.rules.roles import Role
 from tests.support.actions import DEEDS, asked, person, small_fleet
 from tests.support.api_client import Program
 from tests.support.html import Shown
@@ -61,7 +62,8 @@ def test_reason_is_needed_for_many_objects(count: int) -> None:
     story = Story()
     story.tell(heartbeat(), *(moved(State.CLOSED, breaker=name) for name in names), at=5, instance="r-0")
     story.store()
-    results = each("probe", names, asked(by=person(Role.ADMIN), reason=""), where={})
+    wanted = cast(CommandContext, asked(by=person(Role.ADMIN), reason=""))
+    results = each("probe", names, wanted, where={})
     assert {one.rejection is None for one in results} == {count == FEW}
 
 

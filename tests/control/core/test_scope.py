@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from events.pages.empties import Why
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category, RunStatus
 from recovery_ops.rules.events import RunFinished
+from recovery_ops.rules.roles import Role
 from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of, troubled_fleet
 from tests.support.sentences import left_out

@@ -23,10 +23,11 @@ from recovery_ops.control.core import task_heartbeats
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.models.bases import EVERYWHERE
 from recovery_ops.control.core.models.heartbeats import Beat
-from recovery_ops.control.core.permissions import LEAST_ROLE, ROLES, Role
+from recovery_ops.control.core.permissions import LEAST_ROLE
 from recovery_ops.control.core.task_heartbeats import HeartbeatLog, Sign
 from recovery_ops.control.self_monitoring.dead_man_switch import HEARD
 from recovery_ops.control.self_monitoring.views.health import collation_words
+from recovery_ops.rules.roles import ROLES, Role
 from tests.support.actions import SEARCH, asked, person
 from tests.support.engines import engine
 from tests.support.html import Shown

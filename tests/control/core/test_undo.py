@@ -13,9 +13,9 @@ from events.models import Agent
 from events.queries import retired
 from recovery_ops.control.breakers.models.load_shedding import LoadShed
 from recovery_ops.control.breakers.models.overrides import Override
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.issues.models import FailureCase
+from recovery_ops.rules.roles import Role
 from tests.support.escalation_pages import questions
 from tests.support.html import Element, Shown
 from tests.support.pages import REASON, signed_in, troubled_fleet

@@ -11,11 +11,11 @@ from events import keys
 from events.pages.window import Window
 from events.timelines.marks import marks_band
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.dashboard.marks import marks_in
 from recovery_ops.control.dashboard.models import Annotation
 from recovery_ops.control.dashboard.services import annotate, end_annotation, remove_annotation
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked
 from tests.support.api_client import Program
 from tests.support.html import Shown

@@ -9,12 +9,12 @@ import pytest
 
 from events.models import AgentKey, Fact
 from events.moments import from_us
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.dashboard.views.needs_attention import Item
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.issues.models import FailureCase
 from recovery_ops.control.notifications.models.notifications import SeenFailure
 from recovery_ops.rules.enums import Category
+from recovery_ops.rules.roles import Role
 from tests.support.html import Shown
 from tests.support.pages import HOSTILE, signed_in, text_of
 from tests.support.query_counts import asked_of

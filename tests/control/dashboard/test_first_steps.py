@@ -8,11 +8,11 @@ import pytest
 from django.test import Client
 
 from events.models import AgentKey
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.notifications.models.notifications import Channel
 from recovery_ops.control.policies.models.policies import PolicyRelease
 from recovery_ops.rules.desired_state import Desired, Pause
 from recovery_ops.rules.enums import Category
+from recovery_ops.rules.roles import Role
 from recovery_ops.runtime.errors import RecoveryError
 from recovery_ops.runtime.self_test import OPERATION, fail_once, outcome
 from recovery_ops.runtime.testing import Lab

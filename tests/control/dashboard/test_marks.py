@@ -13,9 +13,9 @@ from django.test.utils import CaptureQueriesContext
 
 from events.pages.window import Window
 from recovery_ops.control.breakers.models.overrides import Override
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.dashboard.marks import MOST, marks_in
 from recovery_ops.control.escalations.models import Escalation
+from recovery_ops.rules.roles import Role
 from tests.support.html import Shown
 from tests.support.pages import HOSTILE, REASON, edited, held, signed_in, troubled_fleet
 from tests.support.stories import NOW

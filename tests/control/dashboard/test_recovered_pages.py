@@ -15,11 +15,11 @@ from django.utils import timezone
 from events import keys
 from events.capacity.asking import events_going_on
 from events.capacity.rows import Owner
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.dashboard.views.needs_attention import Item
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.services.due import keep_deadlines
 from recovery_ops.rules.enums import Category
+from recovery_ops.rules.roles import Role
 from tests.support.api_client import Program
 from tests.support.html import Shown
 from tests.support.pages import REASON, held, signed_in, troubled_fleet

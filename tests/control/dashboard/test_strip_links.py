@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.dashboard.views.lanes import AtEnd
 from recovery_ops.rules.enums import Category, State
+from recovery_ops.rules.roles import Role
 from tests.support.pages import signed_in, text_of
 from tests.support.sentences import left_out
 from tests.support.stories import Story, ago, failed, heartbeat, moved

@@ -15,7 +15,7 @@ from uvicorn.logging import AccessFormatter
 from events import keys
 from events.models import AgentKey
 from recovery_ops import asgi
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of, troubled_fleet
 

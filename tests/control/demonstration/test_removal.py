@@ -13,11 +13,11 @@ from events.models import Fact
 from recovery_ops.control.core.audit_log import verify_chain
 from recovery_ops.control.core.environment import known_environments
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.demonstration.history import generate_history
 from recovery_ops.control.demonstration.models import Demonstration
 from recovery_ops.control.demonstration.services import empty_removed, may_start, remove_demonstration
+from recovery_ops.rules.roles import Role
 from tests.control.every_route import Try, everything
 from tests.control.test_other_environment import OTHER, copied, rows, tables
 from tests.support.actions import person

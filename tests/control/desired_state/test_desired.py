@@ -10,7 +10,6 @@ import pytest
 
 from recovery_ops import wire
 from recovery_ops.control.breakers.models.overrides import Override, Reset
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.desired_state import document as desired
 from recovery_ops.control.desired_state.document import ApplySummary, Canary, Who, apply_status
 from recovery_ops.control.policies.services import policies
@@ -21,6 +20,7 @@ from recovery_ops.rules.events import DesiredStateApplied, DesiredStateRejected
 from recovery_ops.rules.fleet.canary_cohort import WHOLE, Cohort
 from recovery_ops.rules.policy.model import BUILT_IN, document_of
 from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import SEARCH, asked, person, small_fleet, trip
 from tests.support.stories import NOW, Story, failed, heartbeat
 

@@ -29,7 +29,6 @@ from events import keys
 from events.models import Agent, Fact, SettingsInForce
 from recovery_ops.asgi import application
 from recovery_ops.control.agents.effective_settings import UNCOMPARED, InForce, Why
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.desired_state import document as desired
 from recovery_ops.control.desired_state import status as standing
 from recovery_ops.control.desired_state.document import read
@@ -38,6 +37,7 @@ from recovery_ops.control.desired_state.opamp.agents import BEAT_S
 from recovery_ops.control.desired_state.opamp.models import OpampAgent
 from recovery_ops.control.policies.services import proposals
 from recovery_ops.control.policies.services import rollouts as rollouts_services
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, trip
 from tests.support.engines import store
 from tests.support.html import Shown

@@ -18,11 +18,11 @@ from events.live.pulse import Pulse
 from recovery_ops import wire
 from recovery_ops.control.breakers.services import overrides as overrides_services
 from recovery_ops.control.core.models.revisions import Revision
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.desired_state import document as desired
 from recovery_ops.control.desired_state import stream
 from recovery_ops.control.policies.services import policies
 from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person, trip
 from tests.support.desired_stream import Follower, Served, door_of, following, served
 from tests.support.processes import eventually

@@ -10,13 +10,13 @@ from django.utils import timezone
 
 from events import keys
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.api import VERBS
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.services.opening import open_escalations
 from recovery_ops.control.escalations.terms import then_of
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.policy.escalation_terms import STAY_CLOSED
+from recovery_ops.rules.roles import Role
 from tests.support.api_client import Program
 from tests.support.channels import channel
 from tests.support.escalation_policies import chain

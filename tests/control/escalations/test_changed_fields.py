@@ -9,10 +9,10 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from recovery_ops.control.access.models import RoleGrant
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.services.actions import RESPONSES, respond
 from recovery_ops.control.escalations.services.due import keep_deadlines
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON, person
 from tests.support.channels import channel
 from tests.support.escalation_policies import chain

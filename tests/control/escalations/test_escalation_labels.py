@@ -10,8 +10,8 @@ import pytest
 
 from events.pages.empties import Why
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
+from recovery_ops.rules.roles import Role
 from tests.support.escalation_pages import questions
 from tests.support.html import Shown
 from tests.support.pages import signed_in

@@ -14,7 +14,6 @@ from django.utils import timezone
 
 from events.pages.empties import Why
 from events.pages.window import Window
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.selectors.queue import row_of, title_of
 from recovery_ops.control.escalations.selectors.subject import paragraph_of
@@ -25,6 +24,7 @@ from recovery_ops.control.escalations.services.opening import open_escalations
 from recovery_ops.control.escalations.terms import asks_of, matter_of, then_of
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.events import BudgetExhausted
+from recovery_ops.rules.roles import Role
 from tests.support.escalation_pages import questions
 from tests.support.escalations import asked
 from tests.support.html import Shown

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.selectors.queue import row_of
 from recovery_ops.control.escalations.selectors.report import report_of, weeks_before
@@ -25,6 +24,7 @@ from recovery_ops.rules.enums import Category
 from recovery_ops.rules.events import Escalated
 from recovery_ops.rules.policy.escalation_terms import BUILT_IN_TERMS
 from recovery_ops.rules.policy.model import BUILT_IN, document_of
+from recovery_ops.rules.roles import Role
 from tests.support import actions as cast
 from tests.support.api_client import Program
 from tests.support.escalations import act

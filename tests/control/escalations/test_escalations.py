@@ -15,7 +15,6 @@ from recovery_ops.control.access.models import RoleGrant
 from recovery_ops.control.core import audit_log as audit
 from recovery_ops.control.core.cursors import place_of
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.revisions import current_revision
 from recovery_ops.control.desired_state.document import document
@@ -27,6 +26,7 @@ from recovery_ops.control.escalations.services.opening import open_escalations
 from recovery_ops.control.escalations.terms import then_of
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.events import BudgetExhausted, CheckpointSaved, ReversalRefused, RunStopped
+from recovery_ops.rules.roles import Role
 from recovery_ops.wire import parse_desired
 from tests.support.escalations import act, asked, one_open, person
 from tests.support.isolated import rolled_back

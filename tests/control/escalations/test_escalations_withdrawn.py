@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.desired_state.document import read
 from recovery_ops.control.escalations.models import Escalation
@@ -20,6 +19,7 @@ from recovery_ops.control.runs.models.aborts import RunAbort
 from recovery_ops.control.runs.services.aborts import abort_run
 from recovery_ops.rules.enums import Category, RunStatus
 from recovery_ops.rules.events import RunFinished, RunStarted
+from recovery_ops.rules.roles import Role
 from tests.support.actions import person
 from tests.support.escalations import act, asked
 from tests.support.html import Shown

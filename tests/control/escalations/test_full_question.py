@@ -10,9 +10,9 @@ from django.test.utils import CaptureQueriesContext
 
 from events.capacity.detection import look
 from events.capacity.models import CapacityEvent
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.rules.enums import Category
+from recovery_ops.rules.roles import Role
 from tests.support.capacity import storm
 from tests.support.pages import signed_in, text_of, troubled_fleet
 from tests.support.query_counts import asked_question

@@ -12,11 +12,11 @@ from django.utils import timezone
 from events.capacity.detection import look
 from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_reach
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.services.actions import respond
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON, asked, small_fleet, trip
 from tests.support.capacity import storm
 from tests.support.escalation_pages import questions

@@ -14,7 +14,6 @@ from django.test import Client
 
 from events import keys
 from events.pages.empties import Why
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.export import EscalationsFile
 from recovery_ops.control.escalations.models import Escalation, EscalationNote
 from recovery_ops.control.escalations.services.actions import respond
@@ -22,6 +21,7 @@ from recovery_ops.control.exports.lists import Wish
 from recovery_ops.control.notifications.escalation_policies import EVERY_QUEUE, ask
 from recovery_ops.control.notifications.models.notifications import Channel, EscalationChain
 from recovery_ops.rules.enums import Category
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked as of_ana
 from tests.support.escalation_pages import questions
 from tests.support.form_faults import faults_of

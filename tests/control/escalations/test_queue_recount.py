@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
+from recovery_ops.rules.roles import Role
 from tests.support.pages import signed_in
 from tests.support.rows import row
 from tests.support.stories import NOW

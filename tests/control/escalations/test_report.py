@@ -14,7 +14,6 @@ import pytest
 from events.charts.boxes import Box, Scale, limit_of, lying, upright
 from events.recoveries.asking import recoveries, today_of
 from events.recoveries.summing import sum_days
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.durations import Times
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.selectors.answer_times import answering
@@ -25,6 +24,7 @@ from recovery_ops.control.escalations.services.opening import open_escalations
 from recovery_ops.control.escalations.terms import matter_of
 from recovery_ops.rules.enums import Category, StopReason
 from recovery_ops.rules.events import BudgetExhausted, Exhausted
+from recovery_ops.rules.roles import Role
 from tests.support.api_client import Program
 from tests.support.escalations import asked, person
 from tests.support.html import Shown

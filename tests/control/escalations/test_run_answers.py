@@ -13,7 +13,6 @@ from django.test import Client
 
 from events import keys
 from events.runs.rows import Kind
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.selectors.run_answers import Answered
 from recovery_ops.control.escalations.services.due import BY as DEADLINE
@@ -23,6 +22,7 @@ from recovery_ops.control.escalations.services.opening import open_escalations
 from recovery_ops.control.escalations.services.raising import raise_about
 from recovery_ops.rules.enums import Category, RunStatus
 from recovery_ops.rules.events import Escalated, RunFinished, RunStarted
+from recovery_ops.rules.roles import Role
 from tests.support import actions
 from tests.support.escalations import act, person
 from tests.support.html import Shown

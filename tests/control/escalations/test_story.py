@@ -12,10 +12,10 @@ from django.test import Client
 from events import keys
 from recovery_ops.control.core import audit_log as audit
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.escalations.models import Escalation, EscalationNote
 from recovery_ops.control.escalations.services.actions import respond
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked as of_ana
 from tests.support.escalation_pages import questions
 from tests.support.html import Shown

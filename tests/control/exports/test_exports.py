@@ -8,9 +8,9 @@ from io import StringIO
 
 import pytest
 
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.events import DegradationStarted
+from recovery_ops.rules.roles import Role
 from tests.support.pages import HOSTILE, held, signed_in, troubled_fleet
 from tests.support.recoveries import busy
 from tests.support.stories import Story, failed

@@ -20,7 +20,6 @@ from recovery_ops.control.access.models import RoleGrant
 from recovery_ops.control.audit import export as audit
 from recovery_ops.control.core.jobs import NICE
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations import export as escalations
 from recovery_ops.control.exports import job
 from recovery_ops.control.exports.models import Export, ExportPart
@@ -30,6 +29,7 @@ from recovery_ops.control.runs import export as runs
 from recovery_ops.control.self_monitoring.retention import KEEP_EXPORTS, sweep_exports
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.events import RunStarted
+from recovery_ops.rules.roles import Role
 from tests.support.api_client import Program
 from tests.support.escalations import act, one_open
 from tests.support.html import Shown

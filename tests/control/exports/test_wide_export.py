@@ -12,10 +12,10 @@ from django.db.models.signals import post_save
 from django.test.utils import CaptureQueriesContext
 
 from recovery_ops.control.audit import export as audit
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.exports import job
 from recovery_ops.control.exports.lists import Batch
 from recovery_ops.control.exports.models import Export, ExportPart
+from recovery_ops.rules.roles import Role
 from tests.support.engines import engine
 from tests.support.long_exports import asked_for, long, written
 from tests.support.pages import signed_in

@@ -11,13 +11,13 @@ from django.test import Client
 from events import keys
 from recovery_ops.control.core import audit_log as audit
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.services.actions import respond
 from recovery_ops.control.escalations.services.raising import QUEUE_CHARS
 from recovery_ops.control.issues.services.issues import merge_failures
 from recovery_ops.control.issues.views.facets import ASKED_WORDS
 from recovery_ops.rules.enums import Category
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked as of_ana
 from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of

@@ -13,12 +13,12 @@ from recovery_ops import cli
 from recovery_ops.control.core import audit_log as audit
 from recovery_ops.control.core.actors import Actor
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.issues.models import FailureCase, FailureGrouping, FailureNote
 from recovery_ops.control.issues.services.issues import merge_failures, undo_grouping
 from recovery_ops.control.issues.services.notes import note_on_cause
 from recovery_ops.rules.enums import Category
+from recovery_ops.rules.roles import Role
 from tests.support.api_client import Program
 from tests.support.command_line import Operator, operator
 from tests.support.pages import hidden, signed_in, text_of

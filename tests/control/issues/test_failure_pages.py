@@ -18,11 +18,11 @@ from events.failures.rows import Field, Sample, Seen
 from events.moments import Grid, to_us
 from events.pages.empties import Why
 from events.pages.window import Window
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.issues.models import FailureCase
 from recovery_ops.control.issues.views.histogram import counts_of
 from recovery_ops.rules.enums import Category, RunStatus, StopReason
 from recovery_ops.rules.events import Exhausted, RunFinished, RunStarted
+from recovery_ops.rules.roles import Role
 from tests.support.capacity import storm
 from tests.support.html import Shown
 from tests.support.pages import HOSTILE, signed_in, text_of, troubled_fleet

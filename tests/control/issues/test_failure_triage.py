@@ -15,7 +15,6 @@ from events.failures.rows import Course
 from recovery_ops.control.core import audit_log as audit
 from recovery_ops.control.core.actors import Actor
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.issues.models import FailureCase, FailureGrouping
 from recovery_ops.control.issues.selectors import cases_of, grouping_of, standing_of
@@ -29,6 +28,7 @@ from recovery_ops.control.issues.services.issues import (
     undo_grouping,
 )
 from recovery_ops.rules.enums import Category
+from recovery_ops.rules.roles import Role
 from tests.support.html import Shown
 from tests.support.pages import hidden, signed_in, text_of
 from tests.support.stories import NOW, Story, failed

@@ -13,10 +13,10 @@ from events.capacity.detection import look
 from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_reach
 from events.models import Fact
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.issues.models import FailureGrouping
 from recovery_ops.rules.enums import Category, RunStatus
 from recovery_ops.rules.events import FallbackActivated, RunFinished, RunStarted
+from recovery_ops.rules.roles import Role
 from tests.support.capacity import storm
 from tests.support.html import Shown
 from tests.support.pages import signed_in

@@ -8,13 +8,13 @@ import pytest
 
 from recovery_ops.control.core.actors import Actor
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.issues.models import FailureGrouping
 from recovery_ops.control.issues.selectors import grouping_of
 from recovery_ops.control.issues.services.issues import merge_failures, split_failure
 from recovery_ops.control.issues.services.regrouping import Move, changed_rule, edit_grouping, preview_of
 from recovery_ops.rules.enums import Category
+from recovery_ops.rules.roles import Role
 from tests.support.api_client import Program
 from tests.support.html import Shown
 from tests.support.pages import signed_in

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.issues.models import FailureCase
 from recovery_ops.rules.enums import Category
+from recovery_ops.rules.roles import Role
 from tests.support.api_client import Program
 from tests.support.pages import signed_in
 from tests.support.stories import NOW, Story, failed

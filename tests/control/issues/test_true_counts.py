@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from events.failures.asking import counts_before, counts_lately
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category
+from recovery_ops.rules.roles import Role
 from tests.support.html import Shown
 from tests.support.pages import signed_in
 from tests.support.stories import NOW, Story, ago, failed

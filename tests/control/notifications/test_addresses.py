@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.notifications.models.notifications import Channel
 from recovery_ops.control.notifications.services.settings import save_channel
 from recovery_ops.control.notifications.transport import fault_of_address
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 from tests.support.channels import EVA, SECRET
 

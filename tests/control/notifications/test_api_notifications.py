@@ -10,8 +10,8 @@ import pytest
 from events import keys
 from recovery_ops.control.core.audit_log import verify_chain
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.notifications.models.notifications import Channel, Delivery, EscalationChain, NotificationRule
+from recovery_ops.rules.roles import Role
 from tests.support.api_client import Program
 from tests.support.pages import signed_in
 from tests.support.told import untold

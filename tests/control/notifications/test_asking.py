@@ -11,7 +11,6 @@ from django.core import mail
 from django.utils import timezone
 
 from recovery_ops.control.access.models import RoleGrant
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.escalations.selectors import queue
 from recovery_ops.control.escalations.services.actions import respond
@@ -22,6 +21,7 @@ from recovery_ops.control.notifications.recipients import called, names_of_respo
 from recovery_ops.control.notifications.rules import tell
 from recovery_ops.control.notifications.services.settings import remove_channel, save_chain
 from recovery_ops.rules.notifications.escalation_levels import EVERYBODY
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 from tests.support.api_client import Program
 from tests.support.channels import EVA, channel, rule

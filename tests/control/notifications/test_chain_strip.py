@@ -10,12 +10,12 @@ from xml.etree import ElementTree as ET
 import pytest
 from django.utils import timezone
 
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.selectors import queue as asking
 from recovery_ops.control.escalations.views.level_timeline import ChainStrip, chain_strip
 from recovery_ops.control.notifications.escalation_policies import plan_of
 from recovery_ops.control.notifications.models.notifications import Delivery
+from recovery_ops.rules.roles import Role
 from tests.support.channels import channel
 from tests.support.escalation_policies import chain, minutes, told
 from tests.support.escalations import act

@@ -15,7 +15,6 @@ from events.capacity.reach import read_reach
 from recovery_ops import cli
 from recovery_ops.control.core.audit_log import verify_chain
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.notifications.digests import Down, what_is_down
@@ -25,6 +24,7 @@ from recovery_ops.control.notifications.rules import tell
 from recovery_ops.control.notifications.services.digests import set_digest
 from recovery_ops.control.notifications.services.settings import remove_channel, save_channel
 from recovery_ops.rules.enums import Category, State
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, small_fleet, trip
 from tests.support.api_client import Program
 from tests.support.channels import EVA, channel

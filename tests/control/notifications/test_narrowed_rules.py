@@ -14,13 +14,13 @@ from events.capacity.detection import look
 from events.capacity.reach import read_reach
 from recovery_ops import cli
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.issues.services.issues import merge_failures
 from recovery_ops.control.notifications.forms import RuleForm
 from recovery_ops.control.notifications.models.notifications import Delivery, NotificationRule
 from recovery_ops.rules.enums import Category, State
 from recovery_ops.rules.events import Escalated
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 from tests.support.api_client import Program
 from tests.support.channels import channel, rule

@@ -9,13 +9,13 @@ import pytest
 from django.test import Client
 
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.notifications.dispatcher import send_due
 from recovery_ops.control.notifications.models.notifications import Channel, Delivery, EscalationChain, NotificationRule
 from recovery_ops.control.notifications.recipients import called
 from recovery_ops.control.notifications.rules import tell
 from recovery_ops.control.notifications.transport import fault_of_address
 from recovery_ops.rules.notifications.escalation_levels import EVERYBODY
+from recovery_ops.rules.roles import Role
 from tests.support.channels import SECRET
 from tests.support.html import Shown
 from tests.support.notification_pages import HOME, new_rule

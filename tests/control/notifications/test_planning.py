@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.selectors import queue
 from recovery_ops.control.notifications.escalation_policies import (
@@ -21,6 +20,7 @@ from recovery_ops.control.notifications.escalation_policies import (
 )
 from recovery_ops.control.notifications.models.notifications import Channel, EscalationChain
 from recovery_ops.control.notifications.services.settings import remove_chain, save_chain
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked
 from tests.support.channels import EVA, channel
 from tests.support.escalation_policies import chain, minutes, told

@@ -18,11 +18,11 @@ from recovery_ops.control.breakers.services import bulk
 from recovery_ops.control.breakers.services.overrides import release
 from recovery_ops.control.core.actors import Actor
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.notifications.models.notifications import Channel, Delivery, Notification
 from recovery_ops.control.notifications.requesters import COMPLETE, INCOMPLETE
 from recovery_ops.control.notifications.rules import tell
 from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, small_fleet, trip
 from tests.support.channels import channel
 from tests.support.html import Shown

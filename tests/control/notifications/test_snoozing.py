@@ -13,13 +13,13 @@ from events import keys
 from recovery_ops import cli
 from recovery_ops.control.core.audit_log import verify_chain
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.notifications.models.mutes import NoticeSnooze
 from recovery_ops.control.notifications.models.notifications import Delivery, Notification
 from recovery_ops.control.notifications.retention import KEPT_FOR, forget_old
 from recovery_ops.control.notifications.services.muting import lift, snooze
 from recovery_ops.rules.enums import State
+from recovery_ops.rules.roles import Role
 from tests.support import notifications
 from tests.support.actions import asked, person, trip
 from tests.support.api_client import Program

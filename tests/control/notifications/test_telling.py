@@ -15,7 +15,6 @@ from events.capacity.reach import read_reach
 from events.failures.asking import newest_marked
 from recovery_ops.control.breakers.services import overrides as overrides_services
 from recovery_ops.control.breakers.services.load_shedding import extend_shed, shed
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.services.actions import respond
 from recovery_ops.control.escalations.services.due import keep_deadlines
@@ -30,6 +29,7 @@ from recovery_ops.control.notifications.services.settings import save_channel, s
 from recovery_ops.control.policies.services import policies
 from recovery_ops.rules.enums import Category, DelaySource, State
 from recovery_ops.rules.events import DegradationEnded, DegradationStarted, Escalated, RetryScheduled
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person, trip
 from tests.support.channels import EVA, channel, rule
 from tests.support.escalations import act

@@ -9,10 +9,10 @@ import pytest
 from django.test import Client
 
 from events import keys
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.policies.models.policies import PolicyRelease
 from recovery_ops.control.policies.services import review
 from recovery_ops.rules.policy.model import BUILT_IN, document_of
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON, asked, person
 from tests.support.api_client import Program
 from tests.support.pages import signed_in

@@ -7,9 +7,9 @@ import pytest
 from recovery_ops.control.core.models.approval_requests import ApprovalRequest
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.models.environment_rules import EnvironmentRules
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.production import is_production
 from recovery_ops.control.policies.services.review import is_review_needed, set_rules
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON, SEARCH, asked, person
 from tests.support.html import Shown
 from tests.support.pages import signed_in

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recovery_ops.celery import app
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.policies.models.feedback import Feedback
 from recovery_ops.control.policies.models.policies import PolicyProposal
@@ -24,6 +23,7 @@ from recovery_ops.control.tasks import sweep_old_replays
 from recovery_ops.rules.policy.feedback import Want, suggested
 from recovery_ops.rules.policy.model import BUILT_IN_DEFAULTS, Settings
 from recovery_ops.rules.policy.settings import SETTINGS, fault_of
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, small_fleet
 from tests.support.pages import REASON, signed_in, text_of
 from tests.support.replays import policy

@@ -14,13 +14,13 @@ from events.models import HiddenTexts
 from recovery_ops.control.core import rejections
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.models.environment_rules import EnvironmentRules
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.desired_state.document import read
 from recovery_ops.control.policies.models.policies import PolicyProposal, PolicyRelease
 from recovery_ops.control.policies.services import releases
 from recovery_ops.control.policies.services.masking import propose_masking, set_masking
 from recovery_ops.rules.classification.redaction import MASK
 from recovery_ops.rules.enums import Category
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 from tests.support.html import Shown
 from tests.support.pages import REASON, signed_in, text_of, troubled_fleet

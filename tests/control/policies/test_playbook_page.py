@@ -9,9 +9,9 @@ import pytest
 
 from events.charts.sankey import sankey
 from events.pages.empties import Why
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Compensation, CompensationOutcome, Verdict
 from recovery_ops.rules.events import CompensationFinished
+from recovery_ops.rules.roles import Role
 from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import Story, counted, heartbeat

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from recovery_ops.control.core.commands import CommandResult
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.models.bases import Unchangeable
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.desired_state import document as desired
 from recovery_ops.control.policies.models.policies import PolicyRelease
@@ -20,6 +19,7 @@ from recovery_ops.control.policies.services import policies as policies_services
 from recovery_ops.control.policies.services.policies import settings_of, with_rule
 from recovery_ops.rules.policy.model import BUILT_IN, OperationPolicy, document_of, parse_policy
 from recovery_ops.rules.policy.scope import Place, Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 from tests.support.stories import NOW
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from events.recoveries.models import RecoveryDay
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.policies import editors
 from recovery_ops.control.policies.services import policies as policies_services
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 from tests.support.pages import signed_in
 from tests.support.stories import NOW, Story, counted

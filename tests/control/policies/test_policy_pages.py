@@ -11,12 +11,12 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.policies.models.policies import PolicyProposal, PolicyRelease
 from recovery_ops.control.policies.services import review as review_services
 from recovery_ops.control.replay.models.replays import Replay
 from recovery_ops.rules.policy.model import BUILT_IN, document_of, parse_policy
 from recovery_ops.rules.policy.spend_settings import NO_CAPS
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 from tests.support.form_faults import faults_of
 from tests.support.html import Shown

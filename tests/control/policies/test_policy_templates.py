@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.policies.services import proposals as proposals_services
 from recovery_ops.control.policies.templates import TEMPLATES, begun_with
 from recovery_ops.rules.policy.model import BUILT_IN, document_of, parse_policy
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 from tests.support.pages import signed_in, text_of
 

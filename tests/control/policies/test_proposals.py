@@ -13,7 +13,6 @@ from recovery_ops.control.core.actors import Actor
 from recovery_ops.control.core.audit_log import verify_chain
 from recovery_ops.control.core.commands import CommandResult
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.revisions import current_revision
 from recovery_ops.control.desired_state import document as desired
@@ -22,6 +21,7 @@ from recovery_ops.control.policies.services import due, policies, releases
 from recovery_ops.control.policies.services import proposals as proposals_services
 from recovery_ops.control.policies.services import review as review_services
 from recovery_ops.rules.policy.model import parse_policy
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person, written
 from tests.support.proposals import EVA, TOM, act, policy, propose
 from tests.support.sentences import left_out

@@ -10,12 +10,12 @@ import pytest
 from django.test import Client
 
 from recovery_ops import cli
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.policies.models.policies import PolicyProposal, PolicyRelease
 from recovery_ops.control.policies.models.rollouts import PolicyRollout
 from recovery_ops.control.policies.services import rollouts as rollouts_services
 from recovery_ops.rules.enums import ApplyStatus
 from recovery_ops.rules.fleet.health_gate import Health
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person, small_fleet
 from tests.support.command_line import WHY, Operator, operator
 from tests.support.html import Shown

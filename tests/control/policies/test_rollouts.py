@@ -15,7 +15,6 @@ from recovery_ops.celery import app
 from recovery_ops.control.breakers.services.load_shedding import shed
 from recovery_ops.control.core.audit_log import verify_chain
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.revisions import current_revision
 from recovery_ops.control.desired_state import document as desired
@@ -28,6 +27,7 @@ from recovery_ops.control.tasks import keep_policy_rollouts
 from recovery_ops.rules.events import DesiredStateRejected
 from recovery_ops.rules.fleet.canary_cohort import limit_for
 from recovery_ops.rules.policy.scope import Scope
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 from tests.support.proposals import TOM, act, policy, propose
 from tests.support.sentences import left_out

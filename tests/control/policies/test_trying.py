@@ -12,9 +12,9 @@ from django.test import Client
 from events import keys
 from events.derived.pasted import ReadAs
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.policies.services import proposals
 from recovery_ops.rules.enums import Rung
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of

@@ -18,7 +18,6 @@ from events import keys
 from events.failures.unknown import Matched, matched, unknown_causes
 from events.ingest.classification import rules_of
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.services.opening import open_escalations
 from recovery_ops.control.policies.models.policies import PolicyProposal
@@ -30,6 +29,7 @@ from recovery_ops.control.policies.unclassified import DISMISSED, NAMED, PROPOSE
 from recovery_ops.rules.enums import Category, Evidence
 from recovery_ops.rules.events import FailureClassified
 from recovery_ops.rules.policy.classification_rules import Match
+from recovery_ops.rules.roles import Role
 from recovery_ops.wire import names
 from tests.support.actions import asked
 from tests.support.any_events import bare, store

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from events.models import Fact
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.policies.models.policies import PolicyProposal
 from recovery_ops.control.policies.services import proposals as proposals_services
@@ -16,6 +15,7 @@ from recovery_ops.control.policies.services import review, rollouts
 from recovery_ops.control.replay.golden import results_of
 from recovery_ops.control.replay.models.golden import GoldenCase, GoldenResult
 from recovery_ops.control.replay.services import golden as golden_services
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 from tests.support.golden import MUST, run
 from tests.support.html import Shown

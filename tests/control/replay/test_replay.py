@@ -17,7 +17,6 @@ from django.utils import timezone
 from events.queries.recordings import Part, count_recorded, recordings
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.models.revisions import Revision
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.replay import job
 from recovery_ops.control.replay.models.replays import Replay
@@ -26,6 +25,7 @@ from recovery_ops.rules.events import (
     Escalated,
 )
 from recovery_ops.rules.policy.model import Settings
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked, person
 from tests.support.recording import Studio
 from tests.support.replays import BUILT_IN_DOCUMENT, call, compared, compared_again, endings, policy, spent

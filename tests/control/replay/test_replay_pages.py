@@ -10,7 +10,6 @@ import pytest
 from django.utils import timezone
 
 from events import keys
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.policies.models.policies import PolicyProposal
 from recovery_ops.control.policies.services import proposals as proposals_services
 from recovery_ops.control.replay import job
@@ -19,6 +18,7 @@ from recovery_ops.control.replay.engine import NO_COST
 from recovery_ops.control.replay.measures import COST
 from recovery_ops.control.replay.models.replays import Replay
 from recovery_ops.control.replay.views.replays import DOUBTS, UNDECIDED, sentence_of
+from recovery_ops.rules.roles import Role
 from recovery_ops.rules.run_limits import GUARD_SETTINGS
 from tests.support.actions import asked
 from tests.support.api_client import Program

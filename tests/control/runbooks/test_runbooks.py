@@ -11,13 +11,13 @@ from django.test import Client
 from events.keys import create_key
 from events.pages.empties import Why
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.services.opening import open_escalations
 from recovery_ops.control.runbooks.markdown import blocks_of, fault_of_text, key_of
 from recovery_ops.control.runbooks.models import Runbook, RunbookTick
 from recovery_ops.rules.enums import Category
 from recovery_ops.rules.events import Escalated
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON
 from tests.support.html import Shown
 from tests.support.pages import HOSTILE, signed_in, text_of

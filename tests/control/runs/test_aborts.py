@@ -14,7 +14,6 @@ from events.runs import selectors
 from events.runs.selectors import run_of
 from recovery_ops import cli
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.core.revisions import current_revision
 from recovery_ops.control.desired_state import document as desired
@@ -23,6 +22,7 @@ from recovery_ops.control.runs.models.aborts import RunAbort
 from recovery_ops.control.runs.services.aborts import abort_run, abort_runs, withdraw_abort
 from recovery_ops.rules.enums import Category, RunStatus
 from recovery_ops.rules.events import RunFinished, RunStarted
+from recovery_ops.rules.roles import Role
 from recovery_ops.wire import parse_desired
 from tests.support.actions import asked, person
 from tests.support.api_client import Program

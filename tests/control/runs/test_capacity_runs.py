@@ -10,9 +10,9 @@ import pytest
 from events.capacity.detection import look
 from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_reach
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category, DelaySource, Rung, RunStatus, StopReason
 from recovery_ops.rules.events import Exhausted, FallbackActivated, RetryScheduled, RunFinished
+from recovery_ops.rules.roles import Role
 from tests.support.api_client import Program
 from tests.support.capacity import storm
 from tests.support.html import Shown

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.services.opening import open_escalations
 from recovery_ops.rules.events import RunFinished
+from recovery_ops.rules.roles import Role
 from recovery_ops.runtime import StopRun
 from recovery_ops.runtime.testing import Lab
 from tests.runtime.tools.toolboxes import live_limits, registry_of, scripted, use

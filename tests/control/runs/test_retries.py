@@ -12,7 +12,6 @@ from events.models import Agent
 from recovery_ops import cli
 from recovery_ops.control.core.commands import execute
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.desired_state import document as desired
 from recovery_ops.control.runs.models.retries import RunRetry
@@ -22,6 +21,7 @@ from recovery_ops.control.runs.services.retries import NotRetried, end_old, note
 from recovery_ops.rules.desired_state import Retry
 from recovery_ops.rules.enums import RunStatus
 from recovery_ops.rules.events import HookFailed, RunFinished, RunStarted
+from recovery_ops.rules.roles import Role
 from recovery_ops.wire import parse_desired
 from tests.support.actions import asked, person
 from tests.support.api_client import Program

@@ -11,13 +11,13 @@ from django.test.utils import CaptureQueriesContext
 from events.models import Agent
 from events.runs.again import begun_again
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.control.runs.models.retries import RunRetry
 from recovery_ops.control.runs.retry_status import RetryFault, RetryState
 from recovery_ops.control.runs.services.retries import INPUT_BYTES_MOST, INPUT_WAITING_MOST, retry_runs
 from recovery_ops.rules.enums import Category, RunStatus
 from recovery_ops.rules.events import CheckpointSaved, Event, RunFinished, RunStarted
+from recovery_ops.rules.roles import Role
 from tests.support.actions import asked
 from tests.support.html import Shown
 from tests.support.pages import signed_in

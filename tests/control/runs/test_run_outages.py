@@ -17,9 +17,9 @@ from events.runs import ladder
 from events.runs.behind import OutageTold, with_outages
 from events.runs.rows import RunStory
 from events.runs.selectors import run_of
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.rules.enums import Category, RunStatus
 from recovery_ops.rules.events import RunFinished, RunStarted
+from recovery_ops.rules.roles import Role
 from tests.support.capacity import storm
 from tests.support.html import Shown
 from tests.support.pages import signed_in

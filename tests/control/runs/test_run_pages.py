@@ -15,7 +15,6 @@ from events.models import Fact, SpanMark
 from events.pages.empties import Why
 from events.runs import selectors
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.rules.enums import Category, DelaySource, RunStatus
 from recovery_ops.rules.events import (
@@ -27,6 +26,7 @@ from recovery_ops.rules.events import (
     RunStarted,
 )
 from recovery_ops.rules.events import Event as Told
+from recovery_ops.rules.roles import Role
 from tests.support.html import Shown
 from tests.support.pages import HOSTILE, REASON, signed_in, text_of, troubled_fleet
 from tests.support.query_counts import asked_of

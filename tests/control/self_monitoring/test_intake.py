@@ -17,7 +17,7 @@ from events.otlp.refused import Refused
 from events.otlp.remarks import WORDS, Remark
 from recovery_ops.control.audit.wording import name_of, verb_of
 from recovery_ops.control.core.models.audit import AuditEntry
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 from tests.support.html import Shown
 from tests.support.intake import NOW_US, mended, refused
 from tests.support.pages import HOSTILE, REASON, signed_in, text_of

@@ -27,7 +27,6 @@ from events.recoveries.summing import sum_days
 from events.store.partitions import make_ahead
 from recovery_ops.bench.questions import Place, questions
 from recovery_ops.control.breakers.services.quorum import keep_quorum
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.escalations.models import Escalation
 from recovery_ops.control.escalations.services.due import keep_deadlines
 from recovery_ops.control.escalations.services.opening import open_escalations
@@ -36,6 +35,7 @@ from recovery_ops.control.notifications.retry_budgets import watch
 from recovery_ops.control.notifications.rules import tell
 from recovery_ops.rules.enums import Category, RunStatus
 from recovery_ops.rules.events import Escalated, RunFinished
+from recovery_ops.rules.roles import Role
 from tests.support.pages import PAGES, signed_in
 from tests.support.stories import NOW, Story, counted, failed
 

@@ -30,9 +30,9 @@ from recovery_ops.control.core.actors import Actor
 from recovery_ops.control.core.commands import Change, Command, CommandContext, CommandResult, execute, state_version
 from recovery_ops.control.core.models.audit import AuditEntry
 from recovery_ops.control.core.models.bases import EVERYWHERE
-from recovery_ops.control.core.permissions import ROLES, Role
 from recovery_ops.control.core.rejections import CONFLICT, NOT_FOUND, CommandRejected
 from recovery_ops.rules.policy.scope import ANY, Scope
+from recovery_ops.rules.roles import ROLES, Role
 
 PERMISSION = "manage_accounts"
 EMAIL_CHARS = 254

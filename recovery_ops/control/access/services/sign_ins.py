@@ -21,9 +21,9 @@ from recovery_ops.control.access.services.accounts import Account, set_made_up_p
 from recovery_ops.control.core.actors import Actor, system_actor
 from recovery_ops.control.core.commands import Change, Command, CommandContext, CommandResult, execute
 from recovery_ops.control.core.models.bases import EVERYWHERE
-from recovery_ops.control.core.permissions import Role
 from recovery_ops.control.core.rejections import CONFLICT, FORBIDDEN, INVALID, CommandRejected
 from recovery_ops.rules.policy.scope import ANY, Scope
+from recovery_ops.rules.roles import Role
 from recovery_ops.server.oidc_environment import Held
 
 LOCK_OUT_S = 300

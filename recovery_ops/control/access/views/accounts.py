@@ -25,9 +25,10 @@ from recovery_ops.control.core.commands import CommandResult
 from recovery_ops.control.core.environment import actor_of, visit_of
 from recovery_ops.control.core.models.bases import EVERYWHERE
 from recovery_ops.control.core.pagination import page_of
-from recovery_ops.control.core.permissions import KEY_PERMISSIONS, LEAST_ROLE, PERMISSIONS, ROLES, Role
+from recovery_ops.control.core.permissions import KEY_PERMISSIONS, LEAST_ROLE, PERMISSIONS
 from recovery_ops.control.core.views.settings import SettingsFormView, answer, require, settings_page
 from recovery_ops.rules.policy.scope import ANY
+from recovery_ops.rules.roles import ROLES, Role
 
 MOST = 500
 

@@ -22,9 +22,9 @@ from recovery_ops.control.access.selectors import grants_of
 from recovery_ops.control.access.services import sign_ins
 from recovery_ops.control.core.commands import CommandContext
 from recovery_ops.control.core.models.bases import EVERYWHERE
-from recovery_ops.control.core.permissions import ROLES
 from recovery_ops.control.core.rejections import CommandRejected
 from recovery_ops.rules.policy.scope import ANY
+from recovery_ops.rules.roles import ROLES
 
 
 class Command(BaseCommand):
