@@ -311,9 +311,18 @@ def _body(takes: BodySpec) -> dict[str, Any]:
     return {
         "type": "object",
         "required": list(takes.needed),
-        "properties": {name: _FIELDS.get(name, _TYPES[kind]) for name, kind in takes.fields.items()},
+        "properties": {
+            name: takes.described.get(name) or _described(name, kind) for name, kind in takes.fields.items()
+        },
         "additionalProperties": False,
     }
+
+
+def _described(name: str, kind: type) -> Mapping[str, Any]:
+    """A field by its name, where one of that name has this type; else by its type."""
+    found, plain = _FIELDS.get(name, {}), _TYPES[kind]
+    is_of_kind = "type" not in found or "type" not in plain or found["type"] == plain["type"]
+    return found if found and is_of_kind else plain
 
 
 def _answer(content_type: str, description: str = "The requested data, or the applied change.") -> dict[str, Any]:

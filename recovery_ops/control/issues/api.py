@@ -34,6 +34,8 @@ from recovery_ops.control.issues.selectors import (
 )
 from recovery_ops.control.issues.services.issues import (
     ACTS,
+    LEAST_ARCHIVE_S,
+    LONGEST_ARCHIVE_S,
     Result,
     merge_failures,
     require_known,
@@ -61,6 +63,14 @@ _FIELDS: dict[str, type] = {
     "next_version": bool,
     "clean_runs": int,
 }
+_DESCRIBED = {
+    "for_s": {
+        "type": "number",
+        "minimum": LEAST_ARCHIVE_S,
+        "maximum": LONGEST_ARCHIVE_S,
+        "description": "Duration of the archive period in seconds.",
+    }
+}
 
 
 class Failures(ApiView):
@@ -75,7 +85,9 @@ class Failures(ApiView):
     asks = paged() | RANGE | {"state": f"one of {', '.join(STATES)}"}
     takes = {
         "POST": BodySpec(
-            COMMAND_FIELDS | {"verb": str, "fingerprints": list} | _FIELDS, needed=("verb", "fingerprints")
+            COMMAND_FIELDS | {"verb": str, "fingerprints": list} | _FIELDS,
+            needed=("verb", "fingerprints"),
+            described=_DESCRIBED,
         )
     }
 
@@ -235,7 +247,12 @@ class EditGrouping(ApiView):
     Answers with what that does to the causes of the last seven days, too; with `dry_run` nothing is changed.
     """
 
-    takes = {"POST": BodySpec(COMMAND_FIELDS | {"into": str, "field": str, "value": str})}
+    takes = {
+        "POST": BodySpec(
+            COMMAND_FIELDS | {"into": str, "field": str, "value": str},
+            described={"into": {"type": "string", "description": "Fingerprint of the issue that it belongs to."}},
+        )
+    }
 
     def post(self, request: Request, number: int) -> Response:
         try:

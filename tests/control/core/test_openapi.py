@@ -13,7 +13,7 @@ from events import keys
 from recovery_ops.control import api_urls
 from recovery_ops.control.api_docs.openapi import openapi
 from recovery_ops.control.core.api.requests import ApiView
-from recovery_ops.control.core.permissions import Role
+from recovery_ops.rules.roles import Role
 from tests.support.actions import REASON
 from tests.support.api_client import Program
 from tests.support.fleet import today_fleet
@@ -67,6 +67,21 @@ def test_every_change_takes_a_reason_a_key_and_what_was_seen() -> None:
         assert "reason" in body["properties"], path
         assert "dry_run" in body["properties"], path
         assert {"Idempotency-Key", "If-Match"} <= {one["name"] for one in said["parameters"]}, path
+
+
+def test_field_has_the_type_that_its_operation_takes() -> None:
+    types = {str: ("string",), bool: ("boolean",), float: ("number",), int: ("integer",), list: ("array",)}
+    wrong = []
+    for pattern in api_urls.urlpatterns:
+        for method, takes in getattr(getattr(pattern.callback, "view_class", None), "takes", {}).items():
+            path = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(pattern.pattern))
+            full = f"/api/v1/{path}"
+            body = DOCUMENT["paths"][full][method.lower()]["requestBody"]["content"]["application/json"]["schema"]
+            for name, kind in takes.fields.items():
+                said = body["properties"][name].get("type")
+                if said is not None and kind in types and said not in types[kind]:
+                    wrong.append((full, name, kind.__name__, said))
+    assert wrong == []
 
 
 @pytest.mark.usefixtures("known")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -44,10 +44,14 @@ COHORT_FIELDS: dict[str, type] = {"share": float, "for_s": float, "service": str
 
 @dataclass(frozen=True, slots=True)
 class BodySpec:
-    """Fields of a body: the type of each, `object` for any, and the required ones."""
+    """Fields of a body: the type of each, `object` for any, and the required ones.
+
+    `described` is for fields that mean something else here than under the same name elsewhere: JSON Schema by field.
+    """
 
     fields: Mapping[str, type]
     needed: tuple[str, ...] = ()
+    described: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 _CODES = {
