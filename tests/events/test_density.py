@@ -221,9 +221,9 @@ except sent.Malformed:
     pass
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
-_READ_LOGS = "sent.check_parts(body, sent.Signal.LOGS); sent.otlp_protobuf.read_logs(body)"
+_READ_LOGS = "sent.check_parts(body, sent.Signal.LOGS); sent.protobuf_requests.read_logs(body)"
 _READ_SPANS = "sent.check_parts(body, sent.Signal.TRACES); sent.read_spans(body, sent.Encoding.PROTOBUF)"
-_READ_JSON = "sent.otlp_json.read_logs(body)"
+_READ_JSON = "sent.json_requests.read_logs(body)"
 
 
 @pytest.mark.full
