@@ -1,7 +1,7 @@
 """What spans around an error add to the failure that it is: the call, the run, and what a client read of the answer.
 
-Pure. What a span around it says stands beside what the failure said itself, so that a later part of the trace can show
-that the two are different errors; everything else only adds. So the order of steps changes nothing.
+Pure. A category that is taken over does not replace the own one of a failure, which `recovery.refined_from` keeps: a
+later part of the trace may show that the two are different errors. So the order of arrival changes nothing.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _KEPT_TOO = tuple(
     names.attribute_of(FailureClassified, name) for name in ("status_code", "retry_after_s", "request_id")
 )
 """What an HTTP request tells of an answer, unless who made the call says it."""
+_TAKEN = (*_A.values(), *_KEPT_TOO)
 _STATUS, _ATTEMPT, _TOOL = (names.attribute_of(FailureClassified, name) for name in ("status_code", "attempt", "tool"))
 _C = Category
 _REFINES = {
@@ -80,20 +81,19 @@ def _says_more(row: Row, other: Row) -> bool:
 
 
 def _restore(row: Row) -> None:
-    own = row.attributes.pop(names.REFINED_FROM, None)
-    if isinstance(own, dict):
-        row.category = own["category"]
-        for name in (*_A.values(), *_KEPT_TOO):
-            row.attributes.pop(name, None)
-        row.attributes |= own["attributes"]
+    """Give a failure its own words back."""
+    match row.attributes.pop(names.REFINED_FROM, None):
+        case {"category": str() as category, "attributes": dict() as own}:
+            row.category = category
+            row.attributes = {name: value for name, value in row.attributes.items() if name not in _TAKEN} | own
 
 
 def _take_over(row: Row, other: Row) -> None:
-    own = {name: row.attributes[name] for name in (*_A.values(), *_KEPT_TOO) if name in row.attributes}
+    own = {name: row.attributes[name] for name in _TAKEN if name in row.attributes}
     row.attributes.setdefault(names.REFINED_FROM, {"category": row.category, "attributes": own})
     kept = {name: row.attributes[name] for name in _KEPT_TOO if name in row.attributes}
     for name in _A.values():
         row.attributes.pop(name, None)
-    said = {name: other.attributes[name] for name in (*_A.values(), *_KEPT_TOO) if name in other.attributes}
+    said = {name: other.attributes[name] for name in _TAKEN if name in other.attributes}
     row.attributes |= said | kept
     row.category = other.category

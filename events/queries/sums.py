@@ -78,7 +78,7 @@ class Sums:
         return self._bins("failures", lambda row: _kind(row.category, by))
 
     def in_minutes(self) -> Sums:
-        """The same with all bins of the same width, whatever the window."""
+        """These sums with all bins of one width, at least a minute."""
         return replace(self, fine=None)
 
     def fallbacks(self) -> Bins:
@@ -90,8 +90,7 @@ class Sums:
         return self._bins("rejections", lambda row: row.breaker or row.operation)
 
     def capacity(self) -> CapacityBins:
-        """429 and 529 by "provider / model"; those that were called and never answered so have zeros. Bins as those of
-        failures."""
+        """429 and 529 by "provider / model", with zeros for those that were called; in the bins of `failures`."""
         whole = _capacity(self.grid, self.unknown, self.rows[View.BACKEND])
         if self.fine is None:
             return whole

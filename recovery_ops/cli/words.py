@@ -17,7 +17,9 @@ PAGE = 200
 MORE = "There are more: --all, or a higher --limit."
 """What a list says below its last row where that is not all."""
 
-REASON_HELP = "recorded in the audit log; required for overrides, releases, notes, many objects and production"
+REASON_HELP = (
+    "recorded in the audit log; required for overrides, releases, approvals, notes, production and many objects"
+)
 
 Say = Callable[[str], None]
 

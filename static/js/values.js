@@ -102,7 +102,7 @@
     return true;
   }
 
-  // What the keys have come to is read on where the page scrolls or is refreshed; the pointer has left what it was at.
+  // A value that was chosen by keys stays when the page scrolls or refreshes; one at the pointer goes.
   function again() {
     const lane = read && lanesOf(read.group)[read.lane];
     const part = lane && partsOf(lane)[read.place];

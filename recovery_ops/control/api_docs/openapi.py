@@ -10,8 +10,10 @@ from django.urls import URLPattern
 
 from events.pages.table_files import KINDS
 from recovery_ops import __version__
+from recovery_ops.control.api_docs.screen_counterparts import VERBS
 from recovery_ops.control.api_docs.summaries import SUMMARIES
 from recovery_ops.control.breakers.models.load_shedding import LoadShed
+from recovery_ops.control.core.actions import ACTIONS
 from recovery_ops.control.core.api.pagination import USUAL
 from recovery_ops.control.core.api.requests import ApiView, BodySpec
 from recovery_ops.control.core.checks import (
@@ -218,8 +220,8 @@ def openapi(patterns: list[URLPattern]) -> dict[str, Any]:
         "info": {
             "title": "Recovery Ops",
             "version": __version__,
-            "description": "API of the console. Every change has a reason, can be checked with dry_run, is applied "
-            "once per Idempotency-Key, and is rejected with 409 if If-Match is out of date.",
+            "description": "API of the console. Every change can be checked with dry_run, is applied once "
+            "per Idempotency-Key, and is rejected with 409 if If-Match is out of date.",
         },
         "servers": [{"url": "/"}],
         "security": [{"key": []}],
@@ -273,10 +275,10 @@ def _operation(view: type[ApiView], method: str, route: str, name: str) -> dict[
         found["security"] = []
         found["responses"]["200"] = _answer("application/schema+json" if "schema" in route else "application/json")
     if takes is not None:
-        body = _body(takes)
+        body = _body(takes, is_reason_needed="reason" in takes.fields and _always_needs_reason(name))
         if view.is_reading:
             body["properties"]["document"] = {"description": "Document to check."}
-        found["requestBody"] = {"required": bool(takes.needed), "content": {"application/json": {"schema": body}}}
+        found["requestBody"] = {"required": bool(body["required"]), "content": {"application/json": {"schema": body}}}
     return found
 
 
@@ -307,10 +309,16 @@ def _other_parameters(view: type[ApiView], method: str, *, is_change: bool) -> I
         yield {"name": "If-Match", "in": "header", "required": False, "description": text, "schema": match}
 
 
-def _body(takes: BodySpec) -> dict[str, Any]:
+def _always_needs_reason(name: str) -> bool:
+    """Whether every action of this address needs a reason, whatever it reaches."""
+    verbs = [verb for verb, address in VERBS.items() if address == name]
+    return bool(verbs) and all(ACTIONS[verb].needs_reason for verb in verbs)
+
+
+def _body(takes: BodySpec, *, is_reason_needed: bool) -> dict[str, Any]:
     return {
         "type": "object",
-        "required": list(takes.needed),
+        "required": [*(["reason"] if is_reason_needed else []), *takes.needed],
         "properties": {
             name: takes.described.get(name) or _described(name, kind) for name, kind in takes.fields.items()
         },

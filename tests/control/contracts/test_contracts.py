@@ -55,7 +55,7 @@ def operations() -> dict[str, dict[str, list[str]]]:
         for method, operation in methods.items():
             body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
             needed = {*body.get("required", ())}
-            fields = [f"{name}{'*' * (name in needed)}" for name in body.get("properties", {})]
+            fields = [_relaxed(f"{name}{'*' * (name in needed)}") for name in body.get("properties", {})]
             parameters = [one["name"] for one in operation["parameters"] if one["in"] != "path"]
             found[f"{method.upper()} {path}"] = {
                 "parameters": sorted(parameters),

@@ -69,6 +69,19 @@ def test_every_change_takes_a_reason_a_key_and_what_was_seen() -> None:
         assert {"Idempotency-Key", "If-Match"} <= {one["name"] for one in said["parameters"]}, path
 
 
+def test_reason_is_required_where_every_action_needs_one() -> None:
+    def required(path: str, method: str) -> list[str]:
+        body = DOCUMENT["paths"][f"/api/v1/{path}"][method]["requestBody"]
+        found: list[str] = body["content"]["application/json"]["schema"]["required"]
+        assert body["required"] or not found
+        return found
+
+    assert "reason" in required("breakers/{name}/trip", "post")
+    assert "reason" in required("policies/masking", "put")
+    assert "reason" not in required("breakers/{name}/reset", "post")
+    assert "reason" not in required("fleet/pause", "post")
+
+
 def test_field_has_the_type_that_its_operation_takes() -> None:
     types = {str: ("string",), bool: ("boolean",), float: ("number",), int: ("integer",), list: ("array",)}
     wrong = []

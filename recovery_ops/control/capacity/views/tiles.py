@@ -38,7 +38,7 @@ def capacity_tiles(
 
     `is_dark`: the range reaches until now, and nobody reports any more.
     """
-    whole = sums.in_minutes()  # of a sender heard of late, only bins with failures are known
+    whole = sums.in_minutes()  # finer bins are known only where they have failures
     failures = whole.failures("category")
     minutes = _known_minutes(failures, whole.capacity(), window)
     kinds = {name: sum(values) for name, values in failures.series.items()}
