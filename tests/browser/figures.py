@@ -204,10 +204,24 @@ def _read_agents(screens: Screens) -> None:
     screens.note("now silent agents", "list", int(tiles["agents"]["of"]) - int(tiles["agents"]["figure"]))
     if status["reporting"] == 0:
         return
-    screens.note("now waiting", "agents", tiles["waiting"]["figure"])
+    _read_waiting(screens)
+
+
+def _read_waiting(screens: Screens) -> None:
+    """Runs wait for seconds, so the list is read before and after the others, until it is the same both times."""
+    for _ in range(ROUNDS):
+        before = _waiting_runs(screens)
+        screens.values["now waiting"] = {"runs": before}
+        for screen, path in (("overview", "/"), ("wallboard", "/wallboard"), ("agents", "/agents")):
+            tiles = {tile["tile"]: tile["figure"] for tile in having(screens.shown(path), "tile", "figure")}
+            screens.note("now waiting", screen, tiles["waiting"])
+        if before == _waiting_runs(screens):
+            return
+
+
+def _waiting_runs(screens: Screens) -> str:
     waiting = screens.shown("/runs", show="running", status="waiting_on_capacity", range="24h")
-    total = next(having(waiting, "total"), {"total": "0"})
-    screens.note("now waiting", "runs", total["total"])
+    return next(having(waiting, "total"), {"total": "0"})["total"]
 
 
 def _read_escalations(screens: Screens) -> None:
